@@ -12,7 +12,7 @@ TOOLS  := $(VENV)/tools
 # LOCKED=yes installs only the packages of requirements-lock.txt, each file checked by its digest, as the CI does.
 LOCK   := requirements-lock.txt
 DEV    := $(VENV)/.dev$(if $(LOCKED),-locked)
-# Those of the classifiers in pyproject.toml.
+# Those of the classifiers in pyproject.toml; a test compares them.
 PYTHONS := 3.11 3.12 3.13
 # Where a Python may be that is not on PATH.
 PYTHON_FOLDERS := "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/3.*/bin "$$HOME"/.local/share/uv/python/cpython-3.*/bin \
@@ -26,7 +26,7 @@ BABEL  := $(BIN)/python -m babel.messages.frontend --quiet
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: run test pythons floor soak mutants lint bench catalogues docs audit lock release clean help
+.PHONY: run test pythons floor soak layout partners mutants lint bench catalogues docs audit lock release clean help
 
 # exec: the demo receives Ctrl-C directly, and make reports no failed shell.
 run: $(VENV)/.run  ## Start everything: server, demo site, visitors, dashboard (Ctrl-C ends it)
@@ -69,6 +69,14 @@ floor: $(TOOLS)/.made  ## The contract tests with the oldest packages that are s
 
 soak: $(DEV)  ## The tests whole: every backend, new random histories, full sizes; forty minutes
 	PRESENCE_SOAK=1 $(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder $(ARGS)
+
+layout: $(DEV)  ## Every page in every language, role and width: nothing overlaps, is cut or scrolls sideways; ten minutes
+	PRESENCE_SOAK=1 $(BIN)/python -m pytest -q -n 0 tests/browser/test_layout.py $(ARGS)
+
+# nginx is a system package; Express is installed into .peers, once.
+partners: $(DEV)  ## The sites of the documents with Express, Django, Flask and FastAPI, behind nginx
+	$(BIN)/python -m tests.partners
+	PRESENCE_PARTNERS=1 $(BIN)/python -m pytest -q -n 0 tests/partners $(ARGS)
 
 mutants: $(DEV)  ## Small wrong changes to the code, one at a time: each must fail a test (ARGS="-k search")
 	nice $(BIN)/python -m tests.mutants -j 2 $(ARGS)

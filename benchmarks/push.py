@@ -11,7 +11,6 @@ import argparse
 import json
 import os
 import random
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -23,8 +22,8 @@ from typing import Final
 from playwright.sync_api import BrowserContext, sync_playwright
 
 from benchmarks.dashboard import await_answer, launched
-from benchmarks.web import ROOT
 from presence_core import Presence
+from presence_dashboard.demo.site import running
 from tests.support.servers import HOST, Server, free_port, redis_binary, valkey_binary
 
 TARGET_MS: Final = 250
@@ -80,23 +79,19 @@ def main() -> int:
         sys.exit("No Redis server binary was found.")
     port = free_port()
     url = f"http://{HOST}:{port}"
-    with TemporaryDirectory() as directory, Server.start(binary, Path(directory)) as server:
-        environ = os.environ | {"PRESENCE_REDIS_URL": server.url}
-        command = [sys.executable, "-m", "presence_dashboard.demo.site", "--port", str(port)]
-        with (
-            Presence.from_url(server.url) as presence,
-            sync_playwright() as playwright,
-            subprocess.Popen(command, cwd=ROOT, env=environ) as site,
-        ):
-            try:
-                await_answer(f"{url}/sign-in")
-                browser = launched(playwright)
-                context = browser.new_context()
-                context.add_init_script(WATCH)
-                took = sorted(_kicks(context, presence, url, args.kicks, args.open))
-                browser.close()
-            finally:
-                site.terminate()
+    with (
+        TemporaryDirectory() as directory,
+        Server.start(binary, Path(directory)) as server,
+        running({"PRESENCE_REDIS_URL": server.url}, port, 0),
+        Presence.from_url(server.url) as presence,
+        sync_playwright() as playwright,
+    ):
+        await_answer(f"{url}/sign-in")
+        browser = launched(playwright)
+        context = browser.new_context()
+        context.add_init_script(WATCH)
+        took = sorted(_kicks(context, presence, url, args.kicks, args.open))
+        browser.close()
     p99 = took[int(len(took) * 0.99)]
     print(json.dumps({
         "kicks": args.kicks, "open_pages": args.open, "p50_ms": round(median(took)), "p99_ms": round(p99),

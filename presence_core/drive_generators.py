@@ -38,7 +38,6 @@ def drive(steps: Generator[S, Any, T], act: Callable[[S], Any]) -> T:
 
 
 async def drive_async(steps: Generator[S, Any, T], act: Callable[[S], Awaitable[Any]]) -> T:
-    """The same, where ``act`` is awaited."""
     try:
         step = next(steps)
         while True:

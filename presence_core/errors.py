@@ -15,9 +15,21 @@ Absence is a value, not an error: a session that does not exist is ``None``, ``F
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
-RefusalCode = Literal["limit", "device_limit", "ended", "expired", "blocked", "block_rule", "sign_in_required"]
+RefusalCode = Literal[
+    "limit", "device_limit", "ended", "expired", "blocked", "block_rule", "no_address", "sign_in_required"
+]
+
+InvalidCode = Literal[
+    "invalid", "wrong_type", "malformed", "empty", "too_short", "too_long", "too_deep", "too_many", "unprintable",
+    "not_searchable", "out_of_range", "not_a_choice", "required", "conflicts", "unknown", "exists", "wrong_order",
+    "in_the_past", "in_the_future", "more_match", "unconfirmed", "shortens_rule", "lengthens", "list_full",
+    "items_full", "not_storable", "not_an_actor", "not_an_as_number", "not_a_staff_name", "last_admin", "no_role",
+    "own_password", "no_passwords", "damaged", "on_behalf", "job_ended", "newer_version", "unusable_file", "read_only",
+    "disk_full", "changed_meanwhile", "not_installed",
+]  # fmt: skip
+"""What an argument breaks, as programs read it: ``schema.refusals`` says each in English."""
 
 
 class PresenceError(Exception):
@@ -27,16 +39,18 @@ class PresenceError(Exception):
 class InvalidArgument(PresenceError, ValueError):
     """An argument breaks a limit. The one sentence names the field and the limit; the change was not made.
 
-    ``field`` is the argument's name.
+    ``field`` is the argument's name, ``rule`` the rest of the sentence, for people. ``code`` says the same to
+    programs: the code of an error stays, its sentence may be reworded.
     """
 
-    def __init__(self, field: str, rule: str) -> None:
+    def __init__(self, field: str, rule: str, code: InvalidCode = "invalid") -> None:
         super().__init__(f"{field} {rule}.")
         self.field = field
         self.rule = rule
+        self.code = code
 
-    def __reduce__(self) -> tuple[type[InvalidArgument], tuple[str, str]]:
-        return type(self), (self.field, self.rule)
+    def __reduce__(self) -> tuple[type[InvalidArgument], tuple[str, str, InvalidCode]]:
+        return type(self), (self.field, self.rule, self.code)
 
 
 class LoginRefused(PresenceError):
@@ -46,7 +60,8 @@ class LoginRefused(PresenceError):
     have as many on behalf of the user), ``"device_limit"`` (the same, on this device), ``"ended"`` (the given session
     id has ended and its tombstone is still stored), ``"expired"`` (an imported session past its deadline),
     ``"blocked"`` (staff have blocked this user), ``"block_rule"`` (a rule blocks the network, country or app version of
-    this login) or ``"sign_in_required"`` (of ``rotate``: staff require a new sign-in).
+    this login), ``"no_address"`` (its address cannot be read, while a rule blocks a network and ``Settings.no_address``
+    is "refuse") or ``"sign_in_required"`` (of ``rotate``: staff require a new sign-in).
     ``sentence`` says why. For a block or a rule it is staff's public message, if there is one, and the end.
     ``message`` is that message alone; ``until`` is an aware UTC time, or None: until staff remove the block or rule.
     """
@@ -62,6 +77,10 @@ class LoginRefused(PresenceError):
 
     def __reduce__(self) -> tuple[type[LoginRefused], tuple[RefusalCode, str, str | None, datetime | None]]:
         return type(self), (self.code, self.sentence, self.message, self.until)
+
+
+RENAMED: Final = "(rename-command)"
+"""In the sentence of an Unavailable: the server's configuration has taken a command away."""
 
 
 class Unavailable(PresenceError):

@@ -6,115 +6,31 @@ plan, a setting or a stale entry changes only the cost of a query, never its res
 
 from __future__ import annotations
 
-import ipaddress
 import json
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
-from datetime import datetime
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any, Final, Literal, Protocol, get_args
+from typing import Any, Final
 
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument
-from presence_core.settings import AGENT_FIELDS, CLIENT_FIELDS, FACETS
-from presence_core.text.search_text import Needle, fold, is_found, is_found_in_uid, needles, starts
+from presence_core.schema.conditions import (
+    CONDITIONS,
+    LIST_KINDS,
+    MATCHED_FIELDS,
+    AddressRange,
+    MatchedField,
+    SearchedSession,
+    address_range_of,
+    fields_with_text,
+    json_pieces,
+    typed_addresses,
+    typed_needles,
+)
+from presence_core.text.search_text import Needle
+from presence_core.text.typed_text import read_typed
 
-_DOTTED = re.compile(r"(?:\d{1,3}\.){1,3}|\d{1,3}(?:\.\d{1,3}){1,2}", re.ASCII)
-_COUNTRY = re.compile(r"[A-Za-z]{2}", re.ASCII)
-_NETWORK = re.compile(r"[Aa][Ss][1-9]\d{0,9}", re.ASCII)
-_CIDR = re.compile(r"[0-9A-Fa-f:.]+(?:/\d{1,3})?")
-
-MatchedField = Literal["uid", "name", "alias", "ip", "session_id"]
-"""The field of a session that a search has found."""
-
-PERSON_FIELDS: Final = ("text", "name_prefix", "name_contains", "ip")
-"""Fields whose value may name one person: masked for some roles, and removed from stored filters by an erasure."""
-
-MATCHED_FIELDS: Final[tuple[MatchedField, ...]] = get_args(MatchedField)
-
-AddressRange = tuple[bytes, bytes]
-"""The first and the last address of a network, each its family and its bytes."""
-
-
-# -- addresses --------------------------------------------------------------------------------------------------------
-
-
-def address_range_of(value: object) -> AddressRange | None:
-    """An IPv4 or IPv6 address, or a network in CIDR notation, as its first and last address."""
-    if not isinstance(value, str) or not _CIDR.fullmatch(value):
-        return None
-    try:
-        network = ipaddress.ip_network(value, strict=False)
-    except ValueError:
-        return None
-    first, last = network.network_address, network.broadcast_address
-    if isinstance(first, ipaddress.IPv6Address) and network.prefixlen >= 96 and first.ipv4_mapped:
-        assert isinstance(last, ipaddress.IPv6Address)
-        return b"4" + first.packed[12:], b"4" + last.packed[12:]
-    family = b"4" if first.version == 4 else b"6"
-    return family + first.packed, family + last.packed
-
-
-def _dotted(value: str) -> AddressRange | None:
-    """Whole octets, such as "192.0." or "192.0": of one octet only with its dot."""
-    if not _DOTTED.fullmatch(value):
-        return None
-    octets = value.removesuffix(".").split(".")
-    return address_range_of(".".join(octets + ["0"] * (4 - len(octets))) + f"/{8 * len(octets)}")
-
-
-def packed(ip: str | None) -> bytes:
-    """An address of a session in the form that ranges of addresses compare."""
-    if ip is None:
-        return b""
-    address = ipaddress.ip_address(ip)
-    return (b"4" if address.version == 4 else b"6") + address.packed
-
-
-# -- the filter -------------------------------------------------------------------------------------------------------
-
-
-class SearchedPlace(Protocol):
-    """What a filter reads of a place."""
-
-    @property
-    def country(self) -> str | None: ...
-    @property
-    def network_id(self) -> str | None: ...
-
-
-class SearchedSession(Protocol):
-    """What a filter reads of a session, besides the facets."""
-
-    @property
-    def uid(self) -> str: ...
-    @property
-    def session_id(self) -> str: ...
-    @property
-    def name(self) -> str | None: ...
-    @property
-    def aliases(self) -> tuple[str, ...]: ...
-    @property
-    def ip(self) -> str | None: ...
-    @property
-    def last_ip(self) -> str | None: ...
-    @property
-    def attributes(self) -> Mapping[str, Any]: ...
-    @property
-    def new_device(self) -> bool: ...
-    @property
-    def on_behalf_by(self) -> str | None: ...
-    @property
-    def sign_in_required_at(self) -> datetime | None: ...
-    @property
-    def place(self) -> SearchedPlace | None: ...
-    @property
-    def distant(self) -> bool: ...
-    @property
-    def login_at(self) -> datetime: ...
-    @property
-    def last_seen(self) -> datetime: ...
+_TRUE_OR_FALSE: Final = {"true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,73 +41,71 @@ class SessionFilter:
     "muller" and "mueller" find "Müller". It matches at the start of the uid, of the digits of a uid such as u1019, of a
     part of the name or of an alias, of an email domain, of the digits of a phone number; it matches the words of a name
     in any order, an IP address, a network, the whole octets of an address, and a whole session id. With an ``@``, and
-    as an IP address, its separators count.
+    as an IP address, its separators count. Pasted text is cleaned of quotes, brackets, "mailto:", a port and so on:
+    docs/search.md has a table.
 
-    ``name_prefix`` and ``name_contains`` are compared case- and accent-folded, white space single; the facets
-    (``device`` … ``browser``) and ``attributes`` exactly.
+    ``name_prefix`` (at each of the first 8 words) and ``name_contains`` are compared case- and accent-folded, white
+    space single; the facets (``device`` … ``browser``) and ``attributes`` exactly. Times are aware datetimes or Unix
+    seconds. ``app_version_below`` compares the numbers of versions one by one, "2.9" before "2.10"; a session without a
+    version, or with one that begins with no number, does not match. ``methods`` and ``mfa`` are those of the latest
+    authentication, as ``login`` or ``reauthenticated`` recorded them: ``methods`` asks for all that it names. Of a
+    session for which the site recorded none, ``mfa`` is False. ``idle_for`` and ``seen_within`` are seconds.
+
+    ``without`` excludes the sessions that match another filter, which has at least one field and no ``without`` of its
+    own. ``schema/conditions.py`` says what each field means.
     """
 
-    text: str | None = None  #: a person, an address or a session, as above
-    uid: str | None = None  #: the sessions of this user
-    name_prefix: str | None = None  #: the start of the name, or of one of its first 8 words
-    name_contains: str | None = None  #: a part of the name
-    ip: str | None = None  #: the address at login or the latest, or its network: "192.0.2.7", "2001:db8::/32"
-    device: str | None = None  #: as the site named it at login
-    app: str | None = None  #: the same
-    app_version: str | None = None  #: the same
-    os: str | None = None  #: the family, as the user agent says
-    browser: str | None = None  #: the same
-    logged_in_after: Any = None  #: at this moment or later: an aware datetime, or Unix seconds
-    logged_in_before: Any = None  #: before this moment: an aware datetime, or Unix seconds
-    idle_for: int | None = None  #: not seen for at least so many seconds; 0 asks for nothing
-    attributes: Mapping[str, Any] | None = None  #: each of these has this value
-    on_behalf: bool = False  #: True: only sessions of staff on behalf of their user
-    new_device: bool = False  #: True: only sessions on a device that was new to their user
-    sign_in_required: bool = False  #: True: only sessions that staff refuse until their visitor signs in again
-    distant: bool = False  #: True: only sessions that began far from the place of the login before
-    country: str | None = None  #: of the address at login, its ISO code: "FR"
-    network: str | None = None  #: of the address at login, its AS number: "AS64500"
+    text: str | None = None
+    uid: str | None = None
+    name_prefix: str | None = None
+    name_contains: str | None = None
+    ip: str | None = None
+    device: str | None = None
+    app: str | None = None
+    app_version: str | None = None
+    app_version_below: str | None = None
+    os: str | None = None
+    browser: str | None = None
+    logged_in_after: Any = None
+    logged_in_before: Any = None
+    idle_for: int | None = None
+    seen_within: int | None = None
+    attributes: Mapping[str, Any] | None = None
+    on_behalf: bool = False
+    new_device: bool = False
+    sign_in_required: bool = False
+    distant: bool = False
+    old_token: bool = False
+    country: str | None = None
+    network: str | None = None
+    methods: Iterable[str] | None = None
+    mfa: bool | None = None
+    without: SessionFilter | None = None
 
     def __post_init__(self) -> None:
-        if self.uid is not None:
-            check.uid(self.uid)
-        for name in ("text", "name_prefix", "name_contains"):
+        for name, condition in CONDITIONS.items():
             value = getattr(self, name)
-            if value is not None:
-                check.short(name, value, 256)
-                if not fold(value):
-                    raise InvalidArgument(name, "must have a letter or digit")
-        if self.ip is not None and address_range_of(self.ip) is None:
-            raise InvalidArgument("ip", "must be an IPv4 or IPv6 address, or a network such as 192.0.2.0/24")
-        for name in FACETS:
-            check.short(name, getattr(self, name), 64)
-        self._check_place()
+            if value is not condition.default:
+                object.__setattr__(self, name, condition.check(name, value))
         after, before = self.after, self.before
         if after is not None and before is not None and after >= before:
-            raise InvalidArgument("logged_in_after", "must be earlier than logged_in_before")
-        if self.idle_for is not None:
-            check.whole("idle_for", self.idle_for, 0, check.TEN_YEARS)
-        for name in ("new_device", "on_behalf", "sign_in_required", "distant"):
-            if not isinstance(getattr(self, name), bool):
-                raise InvalidArgument(name, "must be True or False")
-        if self.attributes is not None:  # as JSON has them, and a copy that no caller can change
-            object.__setattr__(self, "attributes", json.loads(check.attributes(self.attributes) or b"{}"))
-
-    def _check_place(self) -> None:
-        for name, form, rule in (
-            ("country", _COUNTRY, "must be the two letters of an ISO country code, such as FR"),
-            ("network", _NETWORK, "must be the number of a network (AS number), such as AS64500"),
-        ):
-            value = getattr(self, name)
-            if value is not None and not form.fullmatch(value):
-                raise InvalidArgument(name, rule)
-            if value is not None:
-                object.__setattr__(self, name, value.upper())
+            raise InvalidArgument("logged_in_after", "must be earlier than logged_in_before", "wrong_order")
 
     @property
     def given(self) -> tuple[str, ...]:
         """The fields that ask for something."""
-        return tuple(item.name for item in fields(self) if getattr(self, item.name) not in (None, 0, {}))
+        return tuple(name for name, condition in CONDITIONS.items() if condition.is_given(getattr(self, name)))
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The fields that it or ``without`` asks for: a process that knows them all can read this filter."""
+        return tuple(dict.fromkeys([*self.given, *(self.without.given if self.without else ())]))
+
+    @property
+    def lasting(self) -> SessionFilter:
+        """The filter without the conditions that a session may meet now and no longer meet later."""
+        drops_inner = self.without is not None and self.without.idle_for
+        return replace(self, seen_within=None, without=None if drops_inner else self.without)
 
     @property
     def after(self) -> int | None:
@@ -211,17 +125,27 @@ class SessionFilter:
     @property
     def text_addresses(self) -> AddressRange | None:
         """The addresses of ``text``, where it is written as such."""
-        return None if self.text is None else address_range_of(self.text.strip()) or _dotted(self.text.strip())
+        return None if self.text is None else typed_addresses(self.text)
 
     @property
-    def text_session(self) -> str | None:
-        """The session id that ``text`` may be."""
-        return self.text.strip() if self.text is not None and check.is_session_id(self.text.strip()) else None
+    def text_sessions(self) -> tuple[str, ...]:
+        """The session ids that ``text`` may name."""
+        return () if self.text is None else read_typed(self.text).sessions
+
+    @property
+    def text_session_starts(self) -> tuple[str, ...]:
+        """What ``text`` may have of the start of a session id that the library made."""
+        return () if self.text is None else read_typed(self.text).starts
+
+    @property
+    def text_owners(self) -> tuple[str, ...]:
+        """The users of these sessions, where ``text`` names them."""
+        return () if self.text is None else read_typed(self.text).uids
 
     @property
     def needles(self) -> tuple[Needle, ...]:
         """The ways to read ``text``."""
-        return () if self.text is None else needles(self.text, self.text_addresses is not None)
+        return () if self.text is None else typed_needles(self.text)
 
     @property
     def digest(self) -> str:
@@ -231,117 +155,45 @@ class SessionFilter:
     @property
     def pieces(self) -> list[str]:
         """Pieces that the JSON of equal attributes contains. Of numbers, which have many spellings, only the name."""
-        out = []
-        for key, value in (self.attributes or {}).items():
-            name = json.dumps(key, ensure_ascii=False) + ":"
-            plain = value is None or isinstance(value, str | bool)
-            out.append(name + json.dumps(value, ensure_ascii=False) if plain else name)
-        return out
+        return json_pieces(self.attributes or {})
 
     def to_json(self) -> str:
         """The filter as text, to be stored with a job: ``from_json`` reads it."""
+        return json.dumps(self._plain(), sort_keys=True, ensure_ascii=False)
+
+    def _plain(self) -> dict[str, Any]:
         known = {name: getattr(self, name) for name in self.given}
         for name, ms in (("logged_in_after", self.after), ("logged_in_before", self.before)):
             if ms is not None:
                 known[name] = ms / 1000
-        return json.dumps(known, sort_keys=True, ensure_ascii=False)
+        if self.without is not None:
+            known["without"] = self.without._plain()
+        return known
 
     @classmethod
     def from_json(cls, text: str) -> SessionFilter:
         """Read what ``to_json`` wrote."""
-        return cls(**json.loads(text))
+        stored = json.loads(text)
+        if "without" in stored:
+            stored["without"] = cls(**stored["without"])
+        return cls(**stored)
 
     def matches(self, session: SearchedSession, now: int) -> bool:
         """Whether a session matches; ``now`` is ms since the epoch."""
-        return (
-            (self.uid is None or session.uid == self.uid)
-            and (session.new_device or not self.new_device)
-            and (session.on_behalf_by is not None or not self.on_behalf)
-            and (session.sign_in_required_at is not None or not self.sign_in_required)
-            and (session.distant or not self.distant)
-            and self._matches_facets(session)
-            and self._matches_place(session.place)
-            and self._matches_times(session, now)
-            and ((addresses := self.addresses) is None or _is_from(session, addresses))
-            and self._matches_names(session)
-            and self._matches_attributes(session)
-        )
-
-    def _matches_facets(self, session: SearchedSession) -> bool:
-        return not any(
-            (wanted := getattr(self, name)) is not None and getattr(session, name) != wanted
-            for name in (*CLIENT_FIELDS, *AGENT_FIELDS)
-        )
-
-    def _matches_place(self, place: SearchedPlace | None) -> bool:
-        return (self.country is None or (place is not None and place.country == self.country)) and (
-            self.network is None or (place is not None and place.network_id == self.network)
-        )
-
-    def _matches_times(self, session: SearchedSession, now: int) -> bool:
-        login, after, before = round(session.login_at.timestamp() * 1000), self.after, self.before
-        if (after is not None and login < after) or (before is not None and login >= before):
-            return False
-        return not self.idle_for or now - round(session.last_seen.timestamp() * 1000) >= self.idle_for * 1000
-
-    def _matches_names(self, session: SearchedSession) -> bool:
-        name = fold(session.name or "")
-        if self.name_contains is not None and fold(self.name_contains) not in name:
-            return False
-        if self.name_prefix is not None and not _any_start(name, fold(self.name_prefix)):
-            return False
-        return self.text is None or any(self._places_of_text(session))
-
-    def _matches_attributes(self, session: SearchedSession) -> bool:
-        wanted = self.attributes or {}
-        return all(_same(session.attributes.get(key, _MISSING), value) for key, value in wanted.items())
-
-    def _places_of_text(self, session: SearchedSession) -> Iterator[MatchedField]:
-        """The fields of a session that have ``text``."""
-        assert self.text is not None
-        found = self.needles
-        if is_found_in_uid(found, session.uid):
-            yield "uid"
-        if session.name and is_found(found, session.name, is_name=True):
-            yield "name"
-        if any(is_found(found, alias) for alias in session.aliases):
-            yield "alias"
-        if (addresses := self.text_addresses) is not None and _is_from(session, addresses):
-            yield "ip"
-        if session.session_id == self.text_session:
-            yield "session_id"
+        for name, condition in CONDITIONS.items():
+            wanted = getattr(self, name)
+            if condition.is_given(wanted):
+                holds = condition.holds
+                if not (holds(session, wanted, now) if holds else getattr(session, name) == wanted):
+                    return False
+        return True
 
     def matched_by(self, session: SearchedSession) -> tuple[MatchedField, ...]:
         """The fields of a matching session by which ``text``, ``uid``, ``ip`` and the name filters found it, in the
         order uid, name, alias, ip, session_id."""
-        places = set(self._places_of_text(session)) if self.text is not None else set()
+        places = set(fields_with_text(session, self.text)) if self.text is not None else set()
         given = {"uid": self.uid, "name": self.name_prefix or self.name_contains, "ip": self.ip}
         return tuple(field for field in MATCHED_FIELDS if field in places or given.get(field) is not None)
-
-
-_MISSING: Final = object()
-
-
-def _any_start(folded: str, needle: str) -> bool:
-    return any(text.startswith(needle) for text in starts(folded))
-
-
-def _is_from(session: SearchedSession, addresses: AddressRange) -> bool:
-    return any(_within(ip, addresses) for ip in {session.ip, session.last_ip})
-
-
-def _within(ip: str | None, addresses: AddressRange) -> bool:
-    address = packed(ip)
-    return len(address) == len(addresses[0]) and addresses[0] <= address <= addresses[1]
-
-
-def _same(ours: object, wanted: object) -> bool:
-    """Equal as JSON: true is not 1."""
-    if isinstance(ours, list) and isinstance(wanted, list):
-        return len(ours) == len(wanted) and all(map(_same, ours, wanted))
-    if isinstance(ours, dict) and isinstance(wanted, dict):
-        return ours.keys() == wanted.keys() and all(_same(ours[key], wanted[key]) for key in wanted)
-    return isinstance(ours, bool) == isinstance(wanted, bool) and ours == wanted
 
 
 def read_attributes(pairs: Iterable[str]) -> dict[str, Any]:
@@ -350,7 +202,7 @@ def read_attributes(pairs: Iterable[str]) -> dict[str, Any]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
-            raise InvalidArgument("attribute", "must be NAME=VALUE")
+            raise InvalidArgument("attribute", "must be NAME=VALUE", "malformed")
         if name in attributes:
             raise InvalidArgument("attribute", "must name each attribute once")
         try:
@@ -358,6 +210,44 @@ def read_attributes(pairs: Iterable[str]) -> dict[str, Any]:
         except (ValueError, RecursionError):
             attributes[name] = value
     return attributes
+
+
+def inner_filter(**fields: Any) -> SessionFilter:
+    """The filter of ``without``. Errors name the field in it."""
+    try:
+        return SessionFilter(**fields)
+    except InvalidArgument as error:
+        raise InvalidArgument(f"without.{error.field}", error.rule, error.code) from None
+
+
+def read_without(pairs: Iterable[str], read_time: Callable[[str, str], Any]) -> SessionFilter | None:
+    """The filter of ``without`` that was written as FIELD=VALUE: fields and values as options and parameters have
+    them, a flag as true or false. None without any. read_time: reads the time of a field."""
+    fields: dict[str, Any] = {}
+    lists: dict[str, list[str]] = {"attribute": [], "method": []}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        name = name.replace("-", "_")
+        condition = CONDITIONS.get(name)
+        if name in lists and equals:
+            lists[name].append(value)
+        elif not equals or condition is None or condition.kind in LIST_KINDS:
+            raise InvalidArgument(
+                "without", "must be FIELD=VALUE, FIELD being another filter: device=iPhone", "malformed"
+            )
+        elif name in fields:
+            raise InvalidArgument("without", "must name each field once, but for attribute and method")
+        elif condition.kind == "time":
+            fields[name] = read_time(f"without.{name}", value)
+        elif condition.kind == "seconds" and value.isdecimal():
+            fields[name] = int(value)
+        else:
+            fields[name] = _TRUE_OR_FALSE.get(value, value) if condition.kind in ("flag", "yes_no") else value
+    if not fields and not any(lists.values()):
+        return None
+    return inner_filter(
+        **fields, attributes=read_attributes(lists["attribute"]) or None, methods=lists["method"] or None
+    )
 
 
 def facet_members(declared: Collection[str], attributes: Mapping[str, Any] | None) -> str:

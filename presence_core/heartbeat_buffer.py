@@ -45,7 +45,7 @@ class HeartbeatBuffer:
         on_offline: Callable[[list[str]], None] | None = None,
     ) -> None:
         if not isinstance(presence, Presence | AsyncPresence):
-            raise InvalidArgument("presence", "must be a Presence or an AsyncPresence")
+            raise InvalidArgument("presence", "must be a Presence or an AsyncPresence", "wrong_type")
         check.callback("on_offline", on_offline)
         self._presence = presence
         self._interval = float(check.duration("interval", interval, 0.01, 3600))

@@ -7,6 +7,8 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
 
+from presence_core.schema.keys import SHARD, copied_as, family_of
+
 EVEN: Final = (
     45866, 44962, 10902, 11806, 16792, 17696, 27559, 47080, 18122, 19026, 48734, 49630, 41033, 12529, 11625, 10721,
     10831, 11935, 45955, 44851, 22318, 48824, 20110, 21014, 48607, 49703, 17986, 16882, 11716, 10612, 41100, 17368,
@@ -21,26 +23,19 @@ low eight bits and differ in the upper six, for every namespace.
 """
 
 
-_LENGTHS: Final = {
-    family: word
-    for word, families in {
-        "ZCARD": "sessions deadlines users people ended words addresses blocks jobs",
-        "HLEN": "session closing totals meta labels ids facets recount devices known person block block_rules job "
-                "staff moved layout moving worker denied history saved viewers",
-        "SCARD": "user counted running",
-        "XLEN": "events audit retold",
-    }.items()
-    for family in families.split()
+_CHECKS: Final = {
+    "ZSET": ("ZCARD",), "HASH": ("HLEN",), "SET": ("SCARD",), "STREAM": ("XLEN",), "STRING": ("GETRANGE", "0", "0"),
 }  # fmt: skip
+"""By type: a read-only command, and what follows its key."""
 
 
 def length_of(key: str) -> tuple[str, ...]:
-    """A read-only command that fails where this key is of a foreign type; () for keys whose type is
-    not checked, and for other programs' keys."""
-    family, _, rest = key.partition("}:")[2].partition(":")
-    if family == "note" or (family == "history" and rest):
-        return "GETRANGE", key, "0", "0"
-    return (_LENGTHS[family], key) if family in _LENGTHS else ()
+    """A read-only command that fails where this key is of a foreign type; () for other programs' keys."""
+    family = family_of(key.partition("}:")[2])
+    if family is None:
+        return ()
+    word, *rest = _CHECKS[family.type]
+    return word, key, *rest
 
 
 def split_ref(ref: str) -> tuple[str, str]:
@@ -66,44 +61,47 @@ def slot(key: str) -> int:
     return crc_hqx(hashed(key).encode(), 0) % 16_384
 
 
+_ONCE: Final = tuple(family.key for family in SHARD if "<" not in family.key)
+"""The keys that a shard has once."""
+
+
 class Shard:
     """The keys of one shard. All of them carry one hash tag, so a script may touch any of them on a cluster."""
 
-    __slots__ = (
-        "addresses", "audit", "block_rules", "blocks", "closing", "counted", "deadlines", "ended", "events", "facets",
-        "ids", "index", "jobs", "labels", "lists", "meta", "moved", "people", "record_prefix", "recount", "running",
-        "saved", "sessions", "staff", "tag", "totals", "user_prefix", "users", "words",
-    )  # fmt: skip
+    __slots__ = (*_ONCE, "index", "lists", "record_prefix", "tag", "user_prefix")
+    sessions: str
+    deadlines: str
+    users: str
+    on_behalf: str
+    people: str
+    closing: str
+    ended: str
+    events: str
+    audit: str
+    meta: str
+    moved: str
+    totals: str
+    labels: str
+    words: str
+    addresses: str
+    facets: str
+    ids: str
+    recount: str
+    counted: str
+    blocks: str
+    block_rules: str
+    jobs: str
+    running: str
+    staff: str
+    saved: str
 
     def __init__(self, namespace: str, shards: int, index: int) -> None:
         even = shards > 1 and len(EVEN) % shards == 0
         tag = f"{{{namespace}:{shards}:{EVEN[index * (len(EVEN) // shards)] if even else index}}}"
         self.index = index
         self.tag = tag
-        self.sessions = f"{tag}:sessions"
-        self.deadlines = f"{tag}:deadlines"
-        self.users = f"{tag}:users"
-        self.people = f"{tag}:people"
-        self.closing = f"{tag}:closing"
-        self.ended = f"{tag}:ended"
-        self.events = f"{tag}:events"
-        self.audit = f"{tag}:audit"
-        self.meta = f"{tag}:meta"
-        self.moved = f"{tag}:moved"
-        self.totals = f"{tag}:totals"
-        self.labels = f"{tag}:labels"
-        self.words = f"{tag}:words"
-        self.addresses = f"{tag}:addresses"
-        self.facets = f"{tag}:facets"
-        self.ids = f"{tag}:ids"
-        self.recount = f"{tag}:recount"
-        self.counted = f"{tag}:counted"
-        self.blocks = f"{tag}:blocks"
-        self.block_rules = f"{tag}:block_rules"
-        self.jobs = f"{tag}:jobs"
-        self.running = f"{tag}:running"
-        self.staff = f"{tag}:staff"
-        self.saved = f"{tag}:saved"
+        for name in _ONCE:
+            setattr(self, name, f"{tag}:{name}")
         self.lists = (self.sessions, self.deadlines, self.users, self.people, self.closing, self.ended, self.events,
                       self.totals, self.meta, self.addresses, self.facets, self.recount, self.counted)  # fmt: skip
         self.user_prefix = f"{tag}:user:"
@@ -116,6 +114,10 @@ class Shard:
     def record(self, uid: str, session_id: str) -> str:
         """HASH: the session's record; after its end, the tombstone."""
         return f"{self.record_prefix}{uid}:{session_id}"
+
+    def rotated(self, uid: str, session_id: str) -> str:
+        """STRING: the nonces of the session's latest secrets, as long as a grace lasts."""
+        return f"{self.tag}:rotated:{uid}:{session_id}"
 
     def note(self, note_id: str) -> str:
         """STRING: a text that staff wrote, kept once however many ends share it."""
@@ -148,6 +150,10 @@ class Shard:
     def ended_of(self, uid: str) -> str:
         """ZSET: the user's ended sessions by time of end."""
         return f"{self.tag}:ended:{uid}"
+
+    def every_of_user(self, uid: str) -> list[str]:
+        """All keys of this user but the records."""
+        return [f"{self.tag}:{prefix}{uid}" for prefix in copied_as("user")]
 
     def of_user(self, uid: str) -> tuple[str, str, str, str]:
         """Keys that any end of one of the user's sessions may touch: live ids, devices, ended ids, person."""

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import inf
 from typing import Any, Final
 
 from presence_core.errors import InvalidArgument
@@ -22,7 +23,12 @@ STEADY_SECONDS: Final = 1.0
 """An outage has ended when calls succeed and none has failed for this long. So a server that answers every
 other call is in one outage, not in many."""
 
+VISITOR_SECONDS: Final = 60.0
+"""Between two lines on one field of visitors."""
+
 PREFIX: Final = "presence_"
+
+_log = logging.getLogger(__name__)
 
 
 def fields(**values: object) -> dict[str, object]:
@@ -90,6 +96,52 @@ class OutageLog:
             extra = fields(event=f"{self._event}_restored", server=server, seconds=round(seconds, 3))
             words = {"server": f"Redis at {server}" if server else "Redis", "seconds": seconds}
             self._log.info(self._restored, words, extra=extra)
+
+
+class VisitorLog:
+    """Logs what could not be read of visitors: at once, then once a minute, with its number and never a value.
+
+    Safe to share between threads: a race costs a count.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._counts: dict[str, tuple[int, float]] = {}  # since the last line, and when that was
+
+    def unfit(self, field: str) -> None:
+        """A value of this field was cut or left out."""
+        self._count("value_unfit", field, "%(field)s: %(count)d values did not fit, and were cut or left out")
+
+    def no_address(self) -> None:
+        """A login came without an address, while a block rule names a network."""
+        self._count("login_without_address", "ip",
+                    "%(count)d logins came without a readable address: block rules of networks could not match them"
+                    )  # fmt: skip
+
+    def _count(self, event: str, field: str, words: str) -> None:
+        count, logged_at = self._counts.get(event + field, (0, -inf))
+        count, now = count + 1, self._clock()
+        if now - logged_at >= VISITOR_SECONDS:
+            extra = fields(event=event, field=field, count=count)
+            _log.warning(words, {"field": field, "count": count}, extra=extra)
+            count, logged_at = 0, now
+        self._counts[event + field] = count, logged_at
+
+
+class WorkerLog:
+    """Logs once that no worker leads in a namespace, and once that one leads again."""
+
+    def __init__(self, namespace: str) -> None:
+        self._namespace = namespace
+        self._is_missing = False
+
+    def report(self, sentence: str) -> None:
+        """``sentence``: that no worker leads, and what to do; "" if one leads."""
+        was_missing, self._is_missing = self._is_missing, bool(sentence)
+        if sentence and not was_missing:
+            _log.warning("namespace %s: %s", self._namespace, sentence, extra=fields(event="no_worker"))
+        elif was_missing and not sentence:
+            _log.info("namespace %s: a worker leads again.", self._namespace, extra=fields(event="worker_restored"))
 
 
 # -- the services -----------------------------------------------------------------------------------------------------

@@ -16,13 +16,13 @@ _PROXY_HEADERS: Final = frozenset(
         "forwarded", "via", "client-ip", "true-client-ip", "fastly-client-ip", "fly-client-ip", "incap-client-ip",
         "cdn-loop", "proxy-connection", "proxy-client-ip", "wl-proxy-client-ip", "x-real-ip", "x-client-ip",
         "x-cluster-client-ip", "x-originating-ip", "x-appengine-user-ip", "x-cloud-trace-context", "x-amzn-trace-id",
-        "x-amz-cf-id", "x-nf-client-connection-ip", "x-proxyuser-ip", "x-sucuri-clientip", "x-vercel-id",
-        "ngrok-trace-id",
+        "x-amz-cf-id", "x-nf-client-connection-ip", "x-proxyuser-ip", "x-sucuri-clientip", "x-forwarded",
+        "do-connecting-ip", "ngrok-trace-id",
     )
 )  # fmt: skip
 _PROXY_PREFIXES: Final = (
     "cf-", "remote-", "tailscale-", "x-arr-", "x-auth-request-", "x-azure-", "x-envoy-", "x-forwarded-", "x-goog-",
-    "x-ms-client-", "x-original-", "x-proxy-", "x-remote-",
+    "x-ms-client-", "x-original-", "x-proxy-", "x-remote-", "x-vercel-",
 )  # fmt: skip
 
 

@@ -99,7 +99,7 @@ def add_telemetry(
     processor for an operation, plus its exporter's. A second call replaces the providers.
     """
     if not isinstance(presence, Presence | AsyncPresence):
-        raise InvalidArgument("presence", "must be a Presence or an AsyncPresence")
+        raise InvalidArgument("presence", "must be a Presence or an AsyncPresence", "wrong_type")
     telemetry = Telemetry(presence, tracer_provider, meter_provider)
     presence.internal.around = telemetry.operation
     return telemetry

@@ -37,11 +37,11 @@ def export_metrics(
     it leads, and whether its duties fail. Raises InvalidArgument.
     """
     if presence is not None and not isinstance(presence, Presence | AsyncPresence):
-        raise InvalidArgument("presence", "must be a Presence or an AsyncPresence")
+        raise InvalidArgument("presence", "must be a Presence or an AsyncPresence", "wrong_type")
     if tally is not None and not isinstance(tally, Mapping) and not callable(tally):
-        raise InvalidArgument("tally", "must be a Counter, or a function that returns the counts")
+        raise InvalidArgument("tally", "must be a Counter, or a function that returns the counts", "wrong_type")
     if worker is not None and not isinstance(worker, Worker):
-        raise InvalidArgument("worker", "must be a Worker")
+        raise InvalidArgument("worker", "must be a Worker", "wrong_type")
     try:
         registry.register(_ProcessMetrics(presence if isinstance(presence, Presence) else None, tally, worker))
         if presence is not None:

@@ -10,26 +10,20 @@ from typing import Any, Final, Literal
 
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument
+from presence_core.schema.conditions import FACETS
+from presence_core.schema.endings import KEEPS
 from presence_core.validation import TEN_YEARS
 
 DAY: Final = 86_400
 INDEXES: Final = ("uid", "name", "alias", "ip")
 
-CLIENT_FIELDS: Final = ("device", "app", "app_version")
-AGENT_FIELDS: Final = ("os", "browser")
-PLACE_FIELDS: Final = ("country", "network")
-FACETS: Final = (*CLIENT_FIELDS, *AGENT_FIELDS, *PLACE_FIELDS)
-"""The facets of every site. ``Settings.facets`` adds attributes."""
-
 _OPTIONAL = ("shards", "max_sessions_per_device", "truncate_addresses_after")  # may be None
-_LIMITS: Final = {
+LIMITS: Final = {
     "shards": (1, 1024),
     "max_sessions": (1, 1000),
     "max_sessions_per_device": (1, 1000),
-    "keep_kicked": (0, TEN_YEARS),
-    "keep_replaced": (0, TEN_YEARS),
-    "keep_expired": (0, TEN_YEARS),
-    "keep_logout": (0, TEN_YEARS),
+    "rotate_grace": (0, 300),
+    **dict.fromkeys(KEEPS, (0, TEN_YEARS)),
     "keep_people": (0, TEN_YEARS),
     "keep_devices": (0, TEN_YEARS),
     "keep_history_10s": (3600, 30 * DAY),
@@ -47,6 +41,9 @@ _NAMESPACE = re.compile(r"[a-z0-9_-]{1,32}")
 
 
 OnLimit = Literal["replace", "reject"]
+Unfit = Literal["cut", "refuse"]
+NoAddress = Literal["pass", "refuse"]
+RecordAddress = Literal["full", "network", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +56,13 @@ class Settings:
     absolute_timeout: int = DAY  #: a session ends so long after its login, even if in use; 1…10 years
     on_behalf_timeout: int = 3_600  #: a session on behalf of a user ends so long after its login at most; 1…10 years
     max_sessions: int = 1_000  #: live sessions a user may have, 1…1000
-    max_sessions_per_device: int | None = None  #: the same per device named at login; None: no limit per device
+    max_sessions_per_device: int | None = None  #: the same per device_id, or per device without one; None: no limit
     on_limit: OnLimit = "replace"  #: end the oldest session, or refuse the login
+    unfit: Unfit = "cut"  #: what describes a visitor (name, device, address, …) and does not fit: cut it, or refuse it
+    no_address: NoAddress = "pass"  #: while a block rule names a network: refuse logins without a readable address
+    record_address: RecordAddress = "full"  #: addresses in records: whole, their network (/24, /48), or none
+    record_user_agent: bool = True  #: False: records have os and browser, and not the user agent that named them
+    rotate_grace: int = 0  #: a token that ``rotate`` has replaced stays valid for so long, so that tabs agree; 0…300
     keep_kicked: int = 30 * DAY  #: how long the tombstone of a kicked session is kept; 0 keeps none
     keep_replaced: int = 7 * DAY  #: the same, for a session that a limit ended
     keep_expired: int = 2 * DAY  #: the same, for an expired session
@@ -87,17 +89,20 @@ class Settings:
 
     def __post_init__(self) -> None:
         if not isinstance(self.namespace, str) or not _NAMESPACE.fullmatch(self.namespace):
-            raise InvalidArgument("namespace", "must be 1 to 32 characters of a-z, 0-9, _ and -")
-        for name, (low, high) in _LIMITS.items():
+            raise InvalidArgument("namespace", "must be 1 to 32 characters of a-z, 0-9, _ and -", "malformed")
+        for name, (low, high) in LIMITS.items():
             if getattr(self, name) is not None or name not in _OPTIONAL:
                 check.whole(name, getattr(self, name), low, high)
         for name in ("idle_timeout", "absolute_timeout", "on_behalf_timeout", "keep_audit"):
             check.seconds(name, getattr(self, name))
-        for name in ("record_ttl", "heal"):
+        for name in ("record_ttl", "heal", "record_user_agent"):
             if not isinstance(getattr(self, name), bool):
-                raise InvalidArgument(name, "must be True or False")
+                raise InvalidArgument(name, "must be True or False", "wrong_type")
         check.call_time(self.timeout)
         check.choice("on_limit", self.on_limit, OnLimit)
+        check.choice("unfit", self.unfit, Unfit)
+        check.choice("no_address", self.no_address, NoAddress)
+        check.choice("record_address", self.record_address, RecordAddress)
         if self.idle_timeout > self.absolute_timeout:
             raise InvalidArgument("idle_timeout", "must be at most absolute_timeout")
         if self.confirm_replicas and self.confirm_timeout > self.timeout * 500:
@@ -108,7 +113,7 @@ class Settings:
 
     def _check_indexes_and_facets(self) -> None:
         if not isinstance(self.indexes, tuple) or not all(name in INDEXES for name in self.indexes):
-            raise InvalidArgument("indexes", "must be a tuple of some of " + ", ".join(INDEXES))
+            raise InvalidArgument("indexes", "must be a tuple of some of " + ", ".join(INDEXES), "not_a_choice")
         if not isinstance(self.facets, tuple) or len(self.facets) > 8:
             raise InvalidArgument("facets", "must be a tuple of at most 8 names of attributes")
         for name in self.facets:
@@ -136,11 +141,8 @@ class Settings:
         """The settings that scripts need, packed for ``include/shard_keys.lua``."""
         share = max(1, shards)
         return struct.pack(
-            ">9I",
-            self.keep_kicked,
-            self.keep_replaced,
-            self.keep_expired,
-            self.keep_logout,
+            f">{len(KEEPS) + 5}I",
+            *(getattr(self, name) for name in KEEPS),
             self.keep_people,
             max(1, self.max_events // share),
             max(1, self.max_audit // share),
@@ -162,11 +164,11 @@ def fields_of_environ(environ: Mapping[str, str]) -> dict[str, Any]:
         raw = environ.get(variable, "").strip()
         if not raw:
             continue
-        if item.name in ("namespace", "on_limit", "place_file"):
+        if item.name in ("namespace", "on_limit", "place_file", "unfit", "no_address", "record_address"):
             given[item.name] = raw
         elif item.name in ("indexes", "facets"):
             given[item.name] = tuple(word.strip() for word in raw.split(",") if word.strip() not in ("", "none"))
-        elif item.name in ("record_ttl", "heal"):
+        elif item.name in ("record_ttl", "heal", "record_user_agent"):
             if raw.lower() not in ("1", "0", "true", "false", "yes", "no"):
                 raise InvalidArgument(variable, "must be true or false")
             given[item.name] = raw.lower() in ("1", "true", "yes")

@@ -54,8 +54,9 @@ class Clock:
         A time before the one that the clock shows is an InvalidArgument: Redis would delete at once what was written
         then, by its own clock.
         """
-        ms = self._ms() if at is None else check.time_ms("at", at)
-        if ms < self._ms():
+        now = self._ms()  # read once: a running clock goes on
+        ms = now if at is None else check.time_ms("at", at)
+        if ms < now:
             raise InvalidArgument("at", "must not be before the time that the clock shows")
         self._frozen = ms
         self._tell()
@@ -64,6 +65,7 @@ class Clock:
     def advance(self, seconds: float) -> datetime:
         """Stop the clock and move it forward. Returns the time."""
         check.duration("seconds", seconds, 0, check.TEN_YEARS)
+        self.freeze()
         return self.freeze((self._ms() + round(seconds * 1000)) / 1000)
 
     def _ms(self) -> int:

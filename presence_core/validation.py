@@ -14,7 +14,7 @@ from itertools import islice
 from socket import AF_INET, AF_INET6, inet_pton
 from typing import Any, Final, NoReturn, get_args
 
-from presence_core.errors import InvalidArgument
+from presence_core.errors import InvalidArgument, InvalidCode
 
 TEN_YEARS: Final = 315_360_000
 AGENT_LENGTH: Final = 512
@@ -44,27 +44,27 @@ _SESSION_ID = re.compile(r"[A-Za-z0-9_-]{8,128}")
 def whole(field: str, value: object, low: int, high: int) -> int:
     """A whole number within limits."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise InvalidArgument(field, f"must be a whole number from {low} to {high}")
+        raise InvalidArgument(field, f"must be a whole number from {low} to {high}", "out_of_range")
     return int(value)
 
 
 def callback(field: str, value: object) -> None:
     """Checked before anything is sent, because an error on the way would leave a part done."""
     if value is not None and not callable(value):
-        raise InvalidArgument(field, "must be a function")
+        raise InvalidArgument(field, "must be a function", "wrong_type")
 
 
 def choice(field: str, value: object, literal: Any) -> None:
     """One of a ``Literal``'s words."""
     words = get_args(literal)
     if value not in words:
-        raise InvalidArgument(field, "must be " + " or ".join(f'"{word}"' for word in words))
+        raise InvalidArgument(field, "must be " + " or ".join(f'"{word}"' for word in words), "not_a_choice")
 
 
 def duration(field: str, value: object, low: float, high: float) -> float:
     """Seconds, not necessarily whole."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise InvalidArgument(field, f"must be {low:g} to {high:g} seconds")
+        raise InvalidArgument(field, f"must be {low:g} to {high:g} seconds", "out_of_range")
     return value
 
 
@@ -78,34 +78,36 @@ def instant(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1e11:
-        raise InvalidArgument("now", "must be Unix seconds, from 0 to 100000000000")
+        raise InvalidArgument("now", "must be Unix seconds, from 0 to 100000000000", "out_of_range")
     return repr(float(value)) if isinstance(value, float) else str(int(value))
 
 
 def seconds(field: str, value: object) -> int:
     """Whole seconds, from 1 to ten years."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= TEN_YEARS:
-        raise InvalidArgument(field, f"must be whole seconds from 1 to {TEN_YEARS} (10 years)")
+        raise InvalidArgument(field, f"must be whole seconds from 1 to {TEN_YEARS} (10 years)", "out_of_range")
     return int(value)
 
 
-def plain_text(field: str, value: object, high: int, rule: str) -> str:
-    """Text of 1 to ``high`` bytes, not only white space, without control characters."""
+def plain_text(field: str, value: object, high: int, rule: str, code: InvalidCode | None = None) -> str:
+    """Text of 1 to ``high`` bytes, not only white space, without control characters. ``code``: in place of the usual
+    ones, where staff read another sentence about this text."""
     if type(value) is str and value.isascii() and value.isprintable() and 0 < len(value) <= high and value[0] != " ":
         return value  # nearly every call: skip the slow checks
     if not isinstance(value, str):
-        raise InvalidArgument(field, rule)
+        given = ", not a number" if isinstance(value, int | float) and not isinstance(value, bool) else ""
+        raise InvalidArgument(field, rule + given, code or "wrong_type")
     value = str.__str__(value)  # a subclass may have its own
     try:
         size = len(value.encode())
     except UnicodeEncodeError:
-        raise InvalidArgument(field, f"{rule}; this text is not valid Unicode") from None
+        raise InvalidArgument(field, f"{rule}; this text is not valid Unicode", code or "unprintable") from None
     if not 1 <= size <= high:
-        raise InvalidArgument(field, rule)
+        raise InvalidArgument(field, rule, code or ("too_long" if size else "empty"))
     if not value.strip():
-        raise InvalidArgument(field, f"{rule}, not only white space")
+        raise InvalidArgument(field, f"{rule}, not only white space", code or "empty")
     if any(unicodedata.category(char) == "Cc" for char in value):
-        raise InvalidArgument(field, f"{rule}, without control characters")
+        raise InvalidArgument(field, f"{rule}, without control characters", code or "unprintable")
     return value
 
 
@@ -116,28 +118,28 @@ def uid(value: object, field: str = "uid") -> str:
 def uids(value: object, most: int = MAX_UIDS) -> list[str]:
     """Users of ``online_among``, ``blocked_among`` and ``names_of``, each once: at most ``most`` items."""
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-        raise InvalidArgument("uids", "must be a list of uids")
+        raise InvalidArgument("uids", "must be a list of uids", "wrong_type")
     asked: dict[str, None] = {}
     for place, item in enumerate(value):
         if place == most:
-            raise InvalidArgument("uids", f"must be at most {most} uids")
+            raise InvalidArgument("uids", f"must be at most {most} uids", "too_many")
         asked[uid(item)] = None
     return list(asked)
 
 
 def actor(value: object) -> str:
     """``by``: the person who acts."""
-    return plain_text("by", value, 256, "must be text of 1 to 256 bytes that says who does this")
+    return plain_text("by", value, 256, "must be text of 1 to 256 bytes that says who does this", "not_an_actor")
 
 
-def short(field: str, value: object, high: int) -> str | None:
-    """Optional text such as a device or a name."""
-    return None if value is None else plain_text(field, value, high, f"must be text of 1 to {high} bytes")
+def short(field: str, value: object, high: int, code: InvalidCode | None = None) -> str | None:
+    """Optional text such as a device or a name. ``code`` as of ``plain_text``."""
+    return None if value is None else plain_text(field, value, high, f"must be text of 1 to {high} bytes", code)
 
 
 def session_id(value: object, field: str = "session_id") -> str:
     if not isinstance(value, str) or not _SESSION_ID.fullmatch(value):
-        raise InvalidArgument(field, "must be 8 to 128 characters of A-Z, a-z, 0-9, _ and -")
+        raise InvalidArgument(field, "must be 8 to 128 characters of A-Z, a-z, 0-9, _ and -", "malformed")
     return str.__str__(value)
 
 
@@ -162,40 +164,46 @@ def is_session_id(value: str) -> bool:
 def ref(value: object) -> tuple[str, str]:
     """``uid:session_id``."""
     if not isinstance(value, str):
-        raise InvalidArgument("ref", "must be text: uid, a colon, session id")
+        raise InvalidArgument("ref", "must be text: uid, a colon, session id", "wrong_type")
     owner, colon, session = value.rpartition(":")
     if not colon:
-        raise InvalidArgument("ref", "must be uid, a colon, session id")
+        raise InvalidArgument("ref", "must be uid, a colon, session id", "malformed")
     return uid(owner), session_id(session)
 
 
-def address(value: object, field: str = "ip") -> bytes:
-    """An IPv4 or IPv6 address, packed; b"" for None. An IPv4-mapped IPv6 address is the IPv4 address."""
+def packed_address(value: object) -> bytes | None:
+    """A plain IPv4 or IPv6 address, packed; b"" for None, None for any other value. An IPv4-mapped IPv6 address is the
+    IPv4 address. ``visitor_fields`` reads it in other spellings."""
     if value is None:
         return b""
     try:
-        if not isinstance(value, str):
-            raise ValueError
-        packed = inet_pton(AF_INET6 if ":" in value else AF_INET, value)
-    except (OSError, ValueError):
-        raise InvalidArgument(field, "must be an IPv4 or IPv6 address") from None
+        packed = inet_pton(AF_INET6 if ":" in value else AF_INET, value)  # type: ignore[operator, arg-type]
+    except (OSError, ValueError, TypeError):
+        return None
     return packed[12:] if packed.startswith(_MAPPED) else packed
+
+
+def method_names(field: str, value: object) -> tuple[str, ...]:
+    """Names of methods of authentication, each once."""
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise InvalidArgument(field, _METHODS_RULE, "malformed")
+    given = list(islice(value, MAX_METHODS + 1))
+    if len(given) > MAX_METHODS or not all(isinstance(name, str) and _METHOD.fullmatch(name) for name in given):
+        raise InvalidArgument(field, _METHODS_RULE, "malformed")
+    names = tuple(dict.fromkeys(given))
+    if len(",".join(names)) > MAX_METHODS_LENGTH:
+        raise InvalidArgument(field, _METHODS_RULE, "malformed")
+    return names
 
 
 def authentication(methods: object, mfa: object) -> str:
     """How a visitor authenticated, as a record holds it: "1" for several factors, else "0", and the methods; empty if
     nothing is known."""
-    if isinstance(methods, str | bytes) or not isinstance(methods, Iterable):
-        raise InvalidArgument("methods", _METHODS_RULE)
-    names = list(islice(methods, MAX_METHODS + 1))
-    if len(names) > MAX_METHODS or not all(isinstance(name, str) and _METHOD.fullmatch(name) for name in names):
-        raise InvalidArgument("methods", _METHODS_RULE)
+    names = method_names("methods", methods)
     if mfa is not None and not isinstance(mfa, bool):
-        raise InvalidArgument("mfa", "must be True, False or None")
-    joined = ",".join(dict.fromkeys(names))
-    if len(joined) > MAX_METHODS_LENGTH:
-        raise InvalidArgument("methods", _METHODS_RULE)
-    is_strong = mfa if mfa is not None else "mfa" in names or len(set(names)) > 1
+        raise InvalidArgument("mfa", "must be True, False or None", "wrong_type")
+    joined = ",".join(names)
+    is_strong = mfa if mfa is not None else "mfa" in names or len(names) > 1
     return f"{int(is_strong)}{joined}" if joined or is_strong else ""
 
 
@@ -209,9 +217,9 @@ def user_agent(value: object) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise InvalidArgument("user_agent", "must be text")
+        raise InvalidArgument("user_agent", "must be text", "wrong_type")
     if not (value.isascii() and value.isprintable()):
-        value = "".join(" " if unicodedata.category(char) in ("Cc", "Cs") else char for char in value)
+        value = "".join(" " if unicodedata.category(char) in ("Cc", "Cs") else char for char in value).strip()
     if len(value) > AGENT_LENGTH:
         value = value[: AGENT_LENGTH - 1] + CUT_MARK
     return value
@@ -222,10 +230,10 @@ def aliases(value: object) -> str:
     if value == ():
         return ""
     if isinstance(value, str) or not isinstance(value, Iterable):
-        raise InvalidArgument("aliases", "must be a list of texts")
+        raise InvalidArgument("aliases", "must be a list of texts", "wrong_type")
     items = list(value)
     if len(items) > 8:
-        raise InvalidArgument("aliases", "must be at most 8 texts")
+        raise InvalidArgument("aliases", "must be at most 8 texts", "too_many")
     rule = "must be texts of 1 to 256 bytes"
     return "\n".join(plain_text("aliases", item, 256, rule) for item in items)
 
@@ -252,24 +260,24 @@ def attributes(value: object) -> bytes:
     if value is None or value == {}:
         return b""
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise InvalidArgument("attributes", _A_DICT)
+        raise InvalidArgument("attributes", _A_DICT, "wrong_type")
     try:
         raw = as_json(dict(value)).encode()
     except RecursionError:
-        raise InvalidArgument("attributes", _DEPTH_RULE) from None
+        raise InvalidArgument("attributes", _DEPTH_RULE, "too_deep") from None
     except (TypeError, ValueError):
-        raise InvalidArgument("attributes", "must contain only JSON values") from None
-    if len(raw) > MAX_ATTRIBUTES:
-        raise InvalidArgument("attributes", ATTRIBUTES_RULE)
+        raise InvalidArgument("attributes", "must contain only JSON values", "wrong_type") from None
     if is_too_deep(raw):
-        raise InvalidArgument("attributes", _DEPTH_RULE)
+        raise InvalidArgument("attributes", _DEPTH_RULE, "too_deep")
+    if len(raw) > MAX_ATTRIBUTES:
+        raise InvalidArgument("attributes", ATTRIBUTES_RULE, "too_long")
     return raw
 
 
 def changes(value: object) -> Mapping[str, Any]:
     """Changes of attributes, as JSON holds them."""
     if value is None:
-        raise InvalidArgument("attributes", _A_DICT)
+        raise InvalidArgument("attributes", _A_DICT, "wrong_type")
     known: Mapping[str, Any] = json.loads(attributes(value) or b"{}")
     return known
 
@@ -277,31 +285,38 @@ def changes(value: object) -> Mapping[str, Any]:
 def kept_ids(keep: object, only: str | None) -> list[str]:
     """Ids of sessions that an action on all sessions of a user leaves out."""
     if isinstance(keep, str | bytes) or not isinstance(keep, Iterable):
-        raise InvalidArgument("keep", "must be a list of session ids")
+        raise InvalidArgument("keep", "must be a list of session ids", "wrong_type")
     kept = [session_id(kept_id, "keep") for kept_id in keep]
     if only is not None and kept:
-        raise InvalidArgument("keep", "cannot be combined with session_id")
+        raise InvalidArgument("keep", "cannot be combined with session_id", "conflicts")
     return kept
 
 
 def prose(field: str, value: object) -> str:
     """A reason or a message: 1 to 500 characters."""
-    if not isinstance(value, str) or not 1 <= len(value) <= 500 or not value.strip():
-        raise InvalidArgument(field, "must be text of 1 to 500 characters")
-    if any(unicodedata.category(char) in ("Cc", "Cs") and char not in "\n\t" for char in value):
-        raise InvalidArgument(field, "must be text of 1 to 500 characters, without control characters")
+    rule = "must be text of 1 to 500 characters"
+    if not isinstance(value, str):
+        raise InvalidArgument(field, rule, "wrong_type")
+    if len(value) > 500 or not value.strip():
+        raise InvalidArgument(field, rule, "too_long" if len(value) > 500 else "empty")
+    if _has_control_characters(value):
+        raise InvalidArgument(field, f"{rule}, without control characters", "unprintable")
     return value
 
 
-def lines(field: str, value: object, high: int, rule: str) -> str:
-    """Text of at most ``high`` bytes, also of several lines; may be empty."""
+def lines(field: str, value: object, high: int, rule: str, code: InvalidCode) -> str:
+    """Text of at most ``high`` bytes, also of several lines; may be empty. ``code``: of every refusal."""
     if not isinstance(value, str):
-        raise InvalidArgument(field, rule)
-    if any(unicodedata.category(char) in ("Cc", "Cs") and char not in "\n\t" for char in value):
-        raise InvalidArgument(field, f"{rule}, without control characters")
+        raise InvalidArgument(field, rule, code)
+    if _has_control_characters(value):
+        raise InvalidArgument(field, f"{rule}, without control characters", code)
     if len(value.encode()) > high:
-        raise InvalidArgument(field, rule)
+        raise InvalidArgument(field, rule, code)
     return str.__str__(value)
+
+
+def _has_control_characters(value: str) -> bool:
+    return any(unicodedata.category(char) in ("Cc", "Cs") and char not in "\n\t" for char in value)
 
 
 def optional_prose(field: str, value: object) -> str:
@@ -328,9 +343,9 @@ def period(since: object, until: object) -> tuple[int | None, int | None]:
     first = None if since is None else time_ms("since", since)
     last = None if until is None else time_ms("until", until)
     if first is not None and last is not None and first >= last:
-        raise InvalidArgument("since", "must be before until")
+        raise InvalidArgument("since", "must be before until", "wrong_order")
     return first, last
 
 
 def _not_a_time(field: str) -> NoReturn:
-    raise InvalidArgument(field, "must be an aware datetime or Unix seconds")
+    raise InvalidArgument(field, "must be an aware datetime or Unix seconds", "malformed")

@@ -10,10 +10,14 @@ import sys
 
 from presence_core import InvalidArgument
 from presence_core.cli.commands.programs.dashboard import find_app
+from presence_core.files.supported_systems import why_not_here
 from presence_dashboard.gate_settings import check_settings
 
 
 def main() -> None:
+    if refusal := why_not_here():
+        print(refusal, file=sys.stderr)
+        sys.exit(2)
     try:
         if check_settings(os.environ).mode == "oidc":
             from presence_dashboard.gate import check_oidc

@@ -170,7 +170,6 @@ def stay_signed_in() -> None:
 
 
 def mode() -> Mode:
-    """How staff sign in to this dashboard."""
     return _config().mode
 
 

@@ -20,21 +20,26 @@ REFUSALS: Final = (PresenceError, Denied, SignedOut)
 """What an action raises if it was refused or could not be done. ``plain`` says it to staff."""
 
 
-def plain(error: PresenceError | Denied | SignedOut) -> str:
-    """One or two sentences for staff, safe for Markdown. Logs what staff cannot fix."""
+def plain(error: PresenceError | Denied | SignedOut, *, advise: bool = True) -> str:
+    """One or two sentences for staff, safe for Markdown. Logs what staff cannot fix.
+
+    advise: say when to try again.
+    """
     if isinstance(error, Denied | SignedOut):
         return code(str(error))  # already a sentence of ours; may contain a name
     if isinstance(error, InvalidArgument):
-        for part, sentence in texts.ERROR_FIELD.get(error.field, {}).items():
-            if part in error.rule:
-                return sentence
+        sentences = texts.ERROR_FIELD.get(error.field, {})
+        sentence = sentences.get(error.code) or sentences.get("")
+        if sentence is not None:
+            return sentence
     _log_once(f"{type(error).__name__}: {error}")
     if isinstance(error, InvalidArgument):
         return texts.ERROR_VALUE
     if isinstance(error, OutcomeUnknown):
         return texts.ERROR_UNKNOWN
     if isinstance(error, Unavailable):
-        return texts.ERROR_SERVER.get(error.code, texts.ERROR_AWAY if error.server else texts.ERROR_NOT_NOW)
+        sentence = texts.ERROR_SERVER.get(error.code, texts.ERROR_AWAY if error.server else texts.ERROR_NOT_NOW)
+        return f"{sentence} {texts.TRY_LATER}" if advise and error.code not in texts.ERROR_LASTING else sentence
     return texts.ERROR_DATA
 
 

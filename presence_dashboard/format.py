@@ -17,7 +17,7 @@ MINUTE: Final = 60
 HOUR: Final = 3_600
 DAY: Final = 86_400
 
-_UTC_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) UTC")
+_UTC_TIME: Final = re.compile(r"((?:until )?)(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) UTC")
 
 # They join letters in Persian and Indic scripts and parts of emoji. Names need them, and they cannot reorder text.
 _JOINERS: Final = frozenset("\u200c\u200d")
@@ -78,21 +78,43 @@ def exact(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
+def offset(at: datetime) -> str:
+    """`` +02:00`` in the hour that a clock shows twice at the end of summer time, else empty. at: of a time zone."""
+    is_repeated = at.replace(fold=0).utcoffset() != at.replace(fold=1).utcoffset()
+    shown = f"{at:%z}"
+    return f" {shown[:3]}:{shown[3:5]}" if is_repeated else ""
+
+
+def clock(moment: datetime, zone: tzinfo) -> str:
+    """``10:31:05``, with its offset where a clock shows this time twice."""
+    at = moment.astimezone(zone)
+    return f"{at:%H:%M:%S}{offset(at)}"
+
+
 def minute(moment: datetime, zone: tzinfo = UTC) -> str:
     """A time rounded up to the minute, with the year if it is far away: ``22 Nov, 10:31``."""
-    at = moment.astimezone(zone) + timedelta(seconds=59, microseconds=999_999)
+    at = (moment.astimezone(UTC) + timedelta(seconds=59, microseconds=999_999)).astimezone(zone)
     year = None if abs((at - datetime.now(UTC)).days) < 300 else at.year
-    return texts.date_and_time(at.day, at.month, year, f"{at:%H:%M}")
+    return texts.date_and_time(at.day, at.month, year, f"{at:%H:%M}{offset(at)}")
+
+
+def second(moment: datetime, zone: tzinfo) -> str:
+    """``2026-11-22 10:31:05``, with its offset where a clock shows this time twice."""
+    at = moment.astimezone(zone)
+    return f"{at:%Y-%m-%d %H:%M:%S}{offset(at)}"
 
 
 def in_zone(text: str, zone: tzinfo) -> str:
-    """The outcome of an audit entry with its times, which are stored in UTC, in this zone."""
+    """The outcome of an audit entry in the language of the page, with its times, which are stored in UTC, in this zone.
+    The ends of blocks are rounded as everywhere. In a file, for which the zone is ``UTC``, times stay as they are."""
+    if zone is UTC:
+        return texts.outcome(text, str)
 
     def local(found: re.Match[str]) -> str:
-        at = datetime.fromisoformat(found[1]).replace(tzinfo=UTC).astimezone(zone)
-        return f"{at:%Y-%m-%d %H:%M:%S}{' UTC' if zone is UTC else ''}"
+        at = datetime.fromisoformat(found[2]).replace(tzinfo=UTC)
+        return f"{found[1]}{minute(at, zone) if found[1] else second(at, zone)}"
 
-    return _UTC_TIME.sub(local, text)
+    return _UTC_TIME.sub(local, texts.outcome(text, lambda end: _UTC_TIME.sub(local, f"until {end}")[6:]))
 
 
 def span(seconds: float) -> str:

@@ -17,8 +17,9 @@ from presence_core.files.password_file import PasswordFile
 from presence_core.files.secret_files import read_secret, with_secret
 from presence_core.logs import log_format
 from presence_core.loopback import is_loopback
+from presence_core.text.addresses import parse_address
 from presence_core.text.languages import LANGUAGES
-from presence_core.web.proxies import Proxies, parse_address
+from presence_core.web.proxies import Proxies
 from presence_dashboard import ticket_links
 from presence_dashboard.roles import ROLES, Actor, Role
 from presence_dashboard.staff_names import folded, of_sub
@@ -91,7 +92,7 @@ class Config:
 
         mode = value_of(MODE) or "open"
         if mode not in get_args(Mode):
-            raise InvalidArgument(MODE, f"must be one of {', '.join(get_args(Mode))}")
+            raise InvalidArgument(MODE, f"must be one of {', '.join(get_args(Mode))}", "not_a_choice")
         config = cls(
             mode=cast(Mode, mode),
             open_role=_role("PRESENCE_DASHBOARD_ROLE", value_of("PRESENCE_DASHBOARD_ROLE")) or "admin",
@@ -179,19 +180,19 @@ def _number(name: str, value: str, default: int, most: int, *, least: int = 1) -
     if not value:
         return default
     if not (value.isascii() and value.isdecimal() and least <= int(value[:12]) <= most):
-        raise InvalidArgument(name, f"must be a whole number from {least} to {most}")
+        raise InvalidArgument(name, f"must be a whole number from {least} to {most}", "out_of_range")
     return int(value)
 
 
 def _role(name: str, value: str) -> Role | None:
     if value and value not in ROLES:
-        raise InvalidArgument(name, f"must be one of {', '.join(ROLES)}")
+        raise InvalidArgument(name, f"must be one of {', '.join(ROLES)}", "not_a_choice")
     return value or None
 
 
 def _language(name: str, value: str) -> str:
     if value and value not in LANGUAGES:
-        raise InvalidArgument(name, f"must be one of {', '.join(LANGUAGES)}")
+        raise InvalidArgument(name, f"must be one of {', '.join(LANGUAGES)}", "not_a_choice")
     return value
 
 

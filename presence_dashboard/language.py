@@ -8,6 +8,7 @@ thread of our own, it is English.
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,6 +38,8 @@ COOKIE: Final = "presence_language"
 _SEPARATORS: Final = {"de": (".", ","), "es": (".", ","), "fr": ("\u202f", ",")}
 """What separates thousands, and what decimals, where it is not as in English."""
 
+_PLACE: Final = re.compile(r"\{(\w+)\}")
+
 _set: ContextVar[str | None] = ContextVar("language", default=None)
 _run: Final = threading.local()  # .page: the page of this thread, .language: its language
 
@@ -51,8 +54,9 @@ def _of_page() -> str:
     if page is None:
         return "en"
     if getattr(_run, "page", None) is not page:
-        header = st.context.headers.get("Accept-Language") or st.context.locale
-        _run.page, _run.language = page, _chosen(choice(), header)
+        # What the page's script reads comes first: the header of a websocket may name another language.
+        best, header = st.context.locale, st.context.headers.get("Accept-Language")
+        _run.page, _run.language = page, _chosen(choice(), ",".join(filter(None, (best, header))))
     language: str = _run.language
     return language
 
@@ -80,7 +84,6 @@ def _chosen(choice: str | None, header: str | None) -> str:
 
 @contextmanager
 def in_language(language: str) -> Iterator[None]:
-    """All texts in this language."""
     token = _set.set(language)
     try:
         yield
@@ -115,6 +118,30 @@ def gettext(text: str) -> str:
 def ngettext(one: str, many: str, count: int) -> str:
     """The form of a text that fits a number, in the language of the page."""
     return _catalogue().ngettext(one, many, count)
+
+
+class Sentence:
+    """A sentence with values, such as ``Sentence("{shown} of {total}")``. A call fills them in, in their English order,
+    and returns it in the language of the page."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.values = tuple(dict.fromkeys(_PLACE.findall(text)))
+
+    def __call__(self, *values: object) -> str:
+        return gettext(self.text).format(**dict(zip(self.values, values, strict=True)))
+
+
+class Counted:
+    """A sentence about a number, which is the first value: ``{count}``. ``many`` names the others in their order."""
+
+    def __init__(self, one: str, many: str) -> None:
+        self.one, self.many = one, many
+        self.values = tuple(dict.fromkeys(("count", *_PLACE.findall(many))))
+
+    def __call__(self, count: int, *values: object) -> str:
+        sentence = ngettext(self.one, self.many, count)
+        return sentence.format(**dict(zip(self.values, (count, *values), strict=True)))
 
 
 def translated(value: Any) -> Any:

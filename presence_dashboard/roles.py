@@ -8,7 +8,9 @@ from typing import Final, Literal, get_args
 Role = Literal["stats", "viewer", "support", "admin"]
 """From least to most; each role has the rights of the roles before it."""
 
-Right = Literal["counts", "people", "kick", "bulk", "block_rules", "export", "share", "audit_export", "repair", "staff"]
+Right = Literal[
+    "counts", "people", "kick", "bulk", "lengthen", "block_rules", "export", "share", "audit_export", "repair", "staff"
+]
 
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 

@@ -61,7 +61,7 @@ def parse_range(chosen: str) -> Period:
             return after, before
     except ValueError:
         pass
-    raise InvalidArgument("time", "must be one of PRESETS, or a range")
+    raise InvalidArgument("time", "must be one of PRESETS, or a range", "not_a_choice")
 
 
 def _is_a_time(at: datetime) -> bool:

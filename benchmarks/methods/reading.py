@@ -9,13 +9,14 @@ from tempfile import TemporaryDirectory
 from benchmarks.measure import Result, Side, Target, compare, server_target
 from benchmarks.methods.bare import Bare
 from benchmarks.stage import Stage
-from presence_core import Session
+from presence_core import ListOrder, Session, SessionFilter
 from presence_core.operations.search.list_sessions import make_cursor
 
 SMALL = 10_000
 """Every other size is compared with this one."""
 
 PAGE = 50
+PAGES = 40
 DEPTH = 10_000
 """Pages before the deep page."""
 
@@ -69,6 +70,54 @@ def page_deep(stage: Stage) -> Result:
 def page_deep_gone(stage: Stage) -> Result:
     """The same, when the session that the cursor names has ended, compared with the first page."""
     return _deep(stage, "page, deep, place gone", page_deep_gone.__doc__, gone=True)
+
+
+def page_last_seen(stage: Stage) -> Result:
+    """The first page of 50 by last seen, compared with the first page by login."""
+    return _by_last_seen(stage, "page, last seen", page_last_seen.__doc__, None)
+
+
+def page_last_seen_filtered(stage: Stage) -> Result:
+    """The first page of 50 of a device by last seen, compared with the same by login."""
+    return _by_last_seen(stage, "page of a device, last seen", page_last_seen_filtered.__doc__, _common_device(stage))
+
+
+def page_last_seen_rare(stage: Stage) -> Result:
+    """The first page of 50 of a whole name by last seen, compared with the same by login."""
+    name = stage.presence.list_sessions(limit=1).items[0].name
+    return _by_last_seen(
+        stage, "page of a name, last seen", page_last_seen_rare.__doc__, SessionFilter(name_prefix=name)
+    )
+
+
+def _common_device(stage: Stage) -> SessionFilter:
+    return SessionFilter(device=next(iter(stage.presence.facets("device"))))
+
+
+def _by_last_seen(stage: Stage, name: str, compared: str | None, asked: SessionFilter | None) -> Result:
+    def page(order: ListOrder) -> Side:
+        return Side(lambda _: stage.presence.list_sessions(asked, order=order, limit=PAGE))
+
+    result = compare(stage, name, compared, page("last_seen"), page("login"), runs=200)
+    assert result.ours is not None
+    result.targets.append(Target("server ms", 5, result.ours.server_us / 1000))
+    return result
+
+
+def pages_last_seen(stage: Stage) -> Result:
+    """The first 40 pages of 50 by last seen, one after another, a page, compared with the same by login."""
+
+    def pages(order: ListOrder) -> Side:
+        def turn(_: object) -> None:
+            cursor = None
+            for _ in range(PAGES):
+                page = stage.presence.list_sessions(order=order, limit=PAGE, cursor=cursor)
+                cursor = page.next_cursor
+
+        return Side(turn)
+
+    name = "40 pages, last seen"
+    return compare(stage, name, pages_last_seen.__doc__, pages("last_seen"), pages("login"), runs=10, units=PAGES)
 
 
 def _deep(stage: Stage, name: str, compared: str | None, *, gone: bool) -> Result:

@@ -73,7 +73,8 @@ class Watched:
         return median(memory[-third:]) - median(memory[-2 * third : -third] or memory[-third:])
 
 
-def _resident(pid: int) -> float:
+def resident(pid: int) -> float:
+    """Memory of a process, MB."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGESIZE") / 1e6
 
@@ -190,7 +191,7 @@ def _watch(stage: Stage, scene: Scene, pids: dict[str, int]) -> Watched:
         for name, ms in stage.slow_log().items():  # and clear it, because it would grow
             seen.longest[name] = max(seen.longest.get(name, 0.0), *ms)
         for name, pid in pids.items():
-            seen.others[name].append(_resident(pid))
+            seen.others[name].append(resident(pid))
         if number % 30 == 0:
             stage.progress(f"{number} s of {scene.seconds:.0f}: {seen.server[-1]:,.1f} MB, lag {seen.lag[-1]:.1f} s")
     raise AssertionError

@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from presence_core import AsyncPresence, Presence, Settings, cli
+from presence_core import AsyncPresence, Presence, SessionFilter, Settings, cli
+from presence_core.schema.conditions import CONDITIONS
 from presence_core.trackers import AsyncLastSeenTracker, AsyncMinuteSetTracker
 from presence_core.web.service.api_docs import rows_of, scopes_of
 from presence_core.web.service.api_keys import StoredKeys
@@ -30,7 +31,11 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 CORE: Final = "presence_core"
 
 PYTHON_PAGES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
-    "session_filter": ("SessionFilter", "The conditions of a list, a count or a bulk kick.", ("SessionFilter",)),
+    "session_filter": (
+        "SessionFilter",
+        "The conditions of a list, a count or a bulk kick, and the order of a list.",
+        ("SessionFilter", "ListOrder"),
+    ),
     "records": (
         "Records",
         "What the methods return: frozen dataclasses. Times are aware UTC datetimes.",
@@ -38,6 +43,7 @@ PYTHON_PAGES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
             "Session", "Login", "Validation", "ValidationPassed", "ValidationFailed", "FailureCode", "Ended",
             "EndReason", "EndCause", "SignInResult", "PublicBlock", "Page", "Person", "Place", "Counts", "Sample",
             "Event", "EventKind", "DistantLogin", "KickResult", "KickPreview", "MatchedPerson", "Job", "JobState",
+            "JobErrorCode", "TimeoutsPreview", "TimeoutsChange",
             "Block", "BlockRule", "BlockRuleKind", "BlockRulePreview", "AuditEntry",
             "StaffMember", "StaffRole", "SavedItem", "SavedKind", "Viewer", "EraseReport", "SweepReport",
             "ReshardReport", "Plan", "Health", "NodeHealth", "Finding", "FindingLevel", "WorkerStatus", "Alert",
@@ -46,8 +52,8 @@ PYTHON_PAGES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
     "errors": (
         "Errors",
         "Everything that the library raises. A session that does not exist is no error, but None, False or an `Ended`.",
-        ("PresenceError", "InvalidArgument", "LoginRefused", "RefusalCode", "Unavailable", "OutcomeUnknown",
-         "CorruptData"),
+        ("PresenceError", "InvalidArgument", "InvalidCode", "LoginRefused", "RefusalCode", "Unavailable",
+         "OutcomeUnknown", "CorruptData"),
     ),
     "helpers": (
         "Worker, heartbeats, trackers",
@@ -60,9 +66,9 @@ PYTHON_PAGES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
 
 MODULES: Final = (
     "web.asgi", "web.wsgi", "web.fastapi", "web.rules", "web.cookies", "web.django.admin", "web.django.apps",
-    "web.django.middleware", "web.django.your_devices", "web.jwt", "web.webhooks", "web.your_devices.asgi",
-    "web.your_devices.wsgi", "web.your_devices.options", "web.your_devices.device_list", "otel",
-    "prometheus", "testing",
+    "web.django.channels", "web.django.middleware", "web.django.your_devices", "web.jwt", "web.webhooks",
+    "web.your_devices.asgi", "web.your_devices.wsgi", "web.your_devices.options", "web.your_devices.device_list",
+    "otel", "prometheus", "testing",
 )  # fmt: skip
 """The other modules of ``presence_core`` that sites import."""
 
@@ -115,7 +121,8 @@ def _members(owner: type) -> dict[str, None]:
 
 
 def field_rows(owner: type) -> Iterator[tuple[str, str, str]]:
-    """Name, type with default, and meaning of each field: the ``#:`` comment behind it, or the string below it."""
+    """Name, type with default, and meaning of each field: the ``#:`` comment behind it, the string below it, or the
+    words of the condition."""
     rows = {}
     for base in reversed(owner.__mro__):
         if base is owner or dataclasses.is_dataclass(base):
@@ -128,6 +135,8 @@ def field_rows(owner: type) -> Iterator[tuple[str, str, str]]:
                     if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
                         meaning = meaning or str(below.value.value)
                     rows[ast.unparse(node.target)] = (ast.unparse(node).partition(": ")[2], meaning)
+    if owner is SessionFilter:
+        rows = {name: (kind, CONDITIONS[name].words) for name, (kind, _) in rows.items()}
     yield from ((name, *rows[name]) for name in (field.name for field in dataclasses.fields(owner)))
 
 
@@ -146,9 +155,10 @@ def client_member(client: type, name: str) -> str:
     """A method of a client. mkdocstrings reads the source, so for one made by ``awaited`` we write the signature."""
     text = directive(f"{CORE}.{client.__name__}.{name}", 3)
     method = inspect.getattr_static(client, name)
-    if not inspect.iscoroutinefunction(method) or not hasattr(method, "__wrapped__"):
+    made_from = inspect.unwrap(method) if callable(method) else method
+    if made_from is method or inspect.iscoroutinefunction(made_from):
         return text
-    source = textwrap.dedent(inspect.getsource(method.__wrapped__))
+    source = textwrap.dedent(inspect.getsource(made_from))
     [tree] = ast.parse(source).body
     assert isinstance(tree, ast.FunctionDef)
     signature = "\n".join(source.splitlines()[: tree.body[0].lineno - 1])

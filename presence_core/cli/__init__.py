@@ -20,12 +20,13 @@ from typing import Any, Final, NoReturn
 import presence_core
 from presence_core.cli.arguments import AddCommand, Command, LocalCommand, add_embedded
 from presence_core.cli.commands import MODULES
-from presence_core.cli.output import discard, print_error
+from presence_core.cli.output import discard, print_error, to_json
 from presence_core.cli.replica_wait import wait_for_replicas
 from presence_core.client import Presence
 from presence_core.client.server_choice import EMBEDDED, VARIABLE, server_line
 from presence_core.errors import InvalidArgument, PresenceError, Unavailable
 from presence_core.files.secret_files import with_secret
+from presence_core.files.supported_systems import why_not_here
 from presence_core.logs import fields
 
 log = logging.getLogger(__name__)
@@ -41,6 +42,9 @@ _EPILOG: Final = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     _prepare_streams()
+    if refusal := why_not_here():
+        print_error(refusal)
+        return 2
     _prepare_signals()
     # An outage ends a command with one sentence. The services print the log, too: they call start_logs.
     logging.getLogger("presence_core").addHandler(_NO_LOG)
@@ -52,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             argcomplete.autocomplete(parser)  # ends the process
         parser.parse_args(argv, args)
-        code = _run(args)
+        code = _run_or_refuse(args)
         sys.stdout.flush()
         return code
     except (_UsageError, InvalidArgument) as error:
@@ -72,6 +76,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 4
     except KeyboardInterrupt:
         return 130
+
+
+def _run_or_refuse(args: argparse.Namespace) -> int:
+    """Run the command. A refused argument is a sentence for people; with ``--json`` also its field and code."""
+    try:
+        return _run(args)
+    except InvalidArgument as error:
+        print_error(str(error))
+        if getattr(args, "json", False):
+            print(to_json({"field": error.field, "code": error.code}))
+        return 2
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -132,7 +147,6 @@ class _Parser(argparse.ArgumentParser):
 
 @cache
 def build_parser() -> argparse.ArgumentParser:
-    """The parser with all commands."""
     parser = _Parser(prog="presence", description="See who is online, and end sessions.", epilog=_EPILOG)
     parser.add_argument("--version", action="version", version=f"presence {presence_core.__version__}")
     add_embedded(parser, default=False)

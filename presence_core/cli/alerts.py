@@ -21,7 +21,6 @@ _NAMES: Final = {"url": "--alert-url", "ends": "--alert-ends", "logins": "--aler
 
 
 def add_alerts(parser: argparse.ArgumentParser) -> None:
-    """Add the options for alerts."""
     group = parser.add_argument_group("alerts", f"A webhook, signed with the secret in {SECRET}, is sent when a count "
                                       "goes above its limit, and when it is back.")  # fmt: skip
     group.add_argument("--alert-url", metavar="URL", help=f"where to send alerts (default: {URL})")
@@ -35,15 +34,15 @@ def alert_webhook(args: argparse.Namespace, environ: Mapping[str, str]) -> Abstr
     if all(value is None for value in given):
         return contextlib.nullcontext()
     if not getattr(args, "worker", True):
-        raise InvalidArgument("--worker", "must be given for alerts: the worker checks the limits")
+        raise InvalidArgument("--worker", "must be given for alerts: the worker checks the limits", "required")
     url, secret = args.alert_url or read_secret(environ, URL).strip(), read_secret(environ, SECRET)
     if not url:
-        raise InvalidArgument("--alert-url", "must be given for alerts: where to send them")
+        raise InvalidArgument("--alert-url", "must be given for alerts: where to send them", "required")
     if args.alert_ends is None and args.alert_logins is None:
-        raise InvalidArgument("--alert-ends", "or --alert-logins must be given: the limit per minute")
+        raise InvalidArgument("--alert-ends", "or --alert-logins must be given: the limit per minute", "required")
     if len(secret) < 16 or not secret.isprintable():
         raise InvalidArgument(SECRET, "must be set to a text of at least 16 characters: alerts are signed with it")
     try:
         return AlertWebhook(url, secret, ends=args.alert_ends, logins=args.alert_logins)
     except InvalidArgument as error:
-        raise InvalidArgument(_NAMES[error.field], error.rule) from None
+        raise InvalidArgument(_NAMES[error.field], error.rule, error.code) from None

@@ -11,7 +11,9 @@ from typing import Any, Final
 
 from presence_core import validation as check
 from presence_core.client import Presence
-from presence_core.filters import SessionFilter, read_attributes
+from presence_core.errors import InvalidArgument
+from presence_core.filters import SessionFilter, read_attributes, read_without
+from presence_core.schema.conditions import CONDITIONS, LIST_KINDS, Kind, names_of_kind
 
 Command = Callable[[Presence, argparse.Namespace], int]
 """Runs a command and returns its exit code."""
@@ -75,21 +77,6 @@ def add_embedded(parser: argparse.ArgumentParser, default: object = argparse.SUP
 
 TIME_FORMAT: Final = "2026-01-31T12:00 (UTC), or Unix seconds"
 
-_FILTERS: Final = {
-    "text": "a person (uid, name, email, domain, phone), an IP address or network, or a session id",
-    "uid": "sessions of this user",
-    "name-prefix": "start of a word of the name",
-    "name-contains": "part of the name",
-    "ip": "IP address at login or the latest, or a network such as 192.0.2.0/24",
-    "device": None,
-    "app": None,
-    "app-version": None,
-    "os": None,
-    "browser": None,
-    "country": "country of the address at login, its ISO code, such as FR",
-    "network": "network of the address at login, its AS number, such as AS64500",
-}
-
 
 def parse_time(text: str) -> datetime | float:
     """Parse Unix seconds or an ISO 8601 time. A time without a zone is UTC."""
@@ -110,44 +97,44 @@ def parse_time(text: str) -> datetime | float:
 
 # -- session filters --------------------------------------------------------------------------------------------------
 
+_OPTIONS: Final[dict[Kind, dict[str, Any]]] = {
+    "text": {}, "client": {}, "agent": {}, "place": {}, "version": {"metavar": "VERSION"},
+    "time": {"type": parse_time, "metavar": "TIME"},
+    "seconds": {"type": int, "metavar": "SECONDS"},
+    "flag": {"action": "store_true"},
+    "yes_no": {"action": argparse.BooleanOptionalAction},
+    "methods": {"action": "append", "metavar": "NAME"},
+    "filter": {"action": "append", "default": [], "metavar": "FIELD=VALUE"},
+}  # fmt: skip
+"""How argparse reads the values of a kind. The help has the kinds in this order."""
+
 
 def add_filters(parser: argparse.ArgumentParser) -> None:
-    """Add an option for each field of SessionFilter."""
-    group = parser.add_argument_group("filters", "A session must match all filters that are given.")
-    for name, help in _FILTERS.items():
-        group.add_argument(f"--{name}", help=help)
-    group.add_argument("--logged-in-after", type=parse_time, metavar="TIME", help=TIME_FORMAT)
-    group.add_argument("--logged-in-before", type=parse_time, metavar="TIME")
-    group.add_argument("--idle-for", type=int, metavar="SECONDS", help="last seen at least this long ago")
-    group.add_argument("--on-behalf", action="store_true", help="only sessions of staff on behalf of their user")
-    help = "only sessions whose visitor must sign in again"
-    group.add_argument("--sign-in-required", action="store_true", help=help)
-    group.add_argument("--new-device", action="store_true", help="only sessions on a device that was new to their user")
-    group.add_argument("--distant", action="store_true", help="only sessions that began far from the login before")
+    group = parser.add_argument_group("filters", f"A session must match all that are given. TIME is {TIME_FORMAT}.")
+    for kind, details in _OPTIONS.items():
+        for name in names_of_kind(kind):
+            option = LIST_KINDS.get(kind, name).replace("_", "-")
+            words = CONDITIONS[name].words + ("; can be repeated" if kind in LIST_KINDS else "")
+            group.add_argument(f"--{option}", dest=name, help=words, **details)
     add_attribute(group)
 
 
 def add_attribute(parser: argparse._ActionsContainer) -> None:
-    """Add ``--attribute``, for the fields that the site defines."""
     help = "VALUE is JSON or text; can be repeated"
     parser.add_argument("--attribute", action="append", default=[], metavar="NAME=VALUE", help=help)
 
 
 def session_filter(args: argparse.Namespace) -> SessionFilter:
-    """The filter that the options of ``add_filters`` describe."""
-    names = [name.replace("-", "_") for name in _FILTERS]
-    fields: dict[str, Any] = {name: getattr(args, name) for name in names}
-    return SessionFilter(
-        **fields,
-        logged_in_after=args.logged_in_after,
-        logged_in_before=args.logged_in_before,
-        idle_for=args.idle_for,
-        attributes=attributes_of(args),
-        new_device=args.new_device,
-        distant=args.distant,
-        on_behalf=args.on_behalf,
-        sign_in_required=args.sign_in_required,
-    )
+    given = {name: getattr(args, name) for name in CONDITIONS if name != "attributes"}
+    given["without"] = read_without(args.without, _time_of)
+    return SessionFilter(**given, attributes=attributes_of(args))
+
+
+def _time_of(field: str, text: str) -> datetime | float:
+    try:
+        return parse_time(text)
+    except argparse.ArgumentTypeError as error:
+        raise InvalidArgument(field, str(error), "malformed") from None
 
 
 def attributes_of(args: argparse.Namespace) -> dict[str, Any] | None:
@@ -165,7 +152,6 @@ def add_page(parser: argparse.ArgumentParser, cursor: argparse._ActionsContainer
 
 
 def add_period(parser: argparse.ArgumentParser) -> None:
-    """Add ``--since`` and ``--until``."""
     parser.add_argument("--since", type=parse_time, metavar="TIME", help=f"from this time on: {TIME_FORMAT}")
     parser.add_argument("--until", type=parse_time, metavar="TIME", help="before this time")
 
@@ -191,7 +177,6 @@ def add_staff_fields(
 
 
 def add_by(parser: argparse.ArgumentParser) -> None:
-    """Add ``--by``, the name for the audit."""
     parser.add_argument("--by", help="your name in the audit (default: your user name on this machine)")
 
 
@@ -209,6 +194,20 @@ def check_staff_fields(args: argparse.Namespace) -> None:
     """Raise InvalidArgument for a field that the library would refuse, so that the error comes before a question."""
     actor(args)
     check.prose("reason", args.reason)
-    if args.message is not None:
+    if getattr(args, "message", None) is not None:
         check.prose("message", args.message)
     check.short("ticket", getattr(args, "ticket", None), 64)
+
+
+def check_bulk(args: argparse.Namespace, what_may: str) -> None:
+    """Raise InvalidArgument unless a bulk action has its reason, and its limit where no one is asked.
+
+    what_may: what may happen to the sessions that ``--expected`` limits, such as "be ended".
+    """
+    if not args.dry_run:
+        if args.reason is None:
+            raise InvalidArgument("reason", "must be given", "required")
+        check_staff_fields(args)
+    if args.yes and args.expected is None:
+        rule = f"must be given with --yes: the most sessions that may {what_may}"
+        raise InvalidArgument("expected", rule, "required")

@@ -12,7 +12,8 @@ from typing import IO, Any, Final, NamedTuple
 from presence_core import validation as check
 from presence_core.cli.output import ProgressLine, print_error
 from presence_core.errors import InvalidArgument
-from presence_core.operations.sessions.login import check_row
+from presence_core.operations.sessions.login_row import check_row
+from presence_core.operations.visitor_fields import VisitorFields
 from presence_core.settings import Settings
 
 MAX_LINE: Final = 65_536
@@ -25,13 +26,13 @@ COLUMNS: Final = (
     "uid", "session_id", "name", "aliases", "device", "app", "app_version", "ip", "last_ip", "user_agent", "os",
     "browser", "attributes", "login_at", "last_seen", "expires_at", "idle_timeout", "absolute_timeout",
     "authenticated_at", "methods", "mfa", "sign_in_required_at", "new_device", "on_behalf_by", "place",
-    "distant", "previous_place", "previous_login_at",
+    "distant", "previous_place", "previous_login_at", "old_token",
 )  # fmt: skip
 """The fields of an export."""
 
 _DERIVED: Final = (
     "last_ip", "os", "browser", "expires_at", "authenticated_at", "sign_in_required_at", "new_device", "on_behalf_by",
-    "place", "distant", "previous_place", "previous_login_at",
+    "place", "distant", "previous_place", "previous_login_at", "old_token",
 )  # fmt: skip
 _IGNORED: Final = frozenset(_DERIVED)
 """Fields of an export that an import ignores: they are derived from the others, or start again."""
@@ -93,16 +94,16 @@ def _lines(source: IO[bytes]) -> Iterator[Line]:
 def parse_row(line: bytes) -> dict[str, Any] | None:
     """The arguments of a login in one line; None for an empty line. Raises InvalidArgument."""
     if len(line) > MAX_LINE:
-        raise InvalidArgument("row", f"must be at most {MAX_LINE} bytes")
+        raise InvalidArgument("row", f"must be at most {MAX_LINE} bytes", "too_long")
     try:
         text = line.decode("utf-8-sig").strip()
         row = json.loads(text) if text else None
     except (ValueError, RecursionError):
-        raise InvalidArgument("row", "must be a JSON object in UTF-8") from None
+        raise InvalidArgument("row", "must be a JSON object in UTF-8", "malformed") from None
     if not text:
         return None
     if not isinstance(row, dict):
-        raise InvalidArgument("row", "must be a JSON object")
+        raise InvalidArgument("row", "must be a JSON object", "wrong_type")
     given = {name: value for name, value in row.items() if name not in _IGNORED and value is not None}
     for name in ("login_at", "last_seen"):
         if name in given:
@@ -119,21 +120,23 @@ def _parse_time(field: str, value: Any) -> datetime | int | float:
     except (TypeError, ValueError):
         parsed = None
     if parsed is None or parsed.tzinfo is None:
-        raise InvalidArgument(field, "must be Unix seconds, or a time with its zone such as 2026-01-31T12:00:00+00:00")
+        raise InvalidArgument(
+            field, "must be Unix seconds, or a time with its zone such as 2026-01-31T12:00:00+00:00", "malformed"
+        )
     return parsed
 
 
 def check_import(settings: Settings, row: dict[str, Any]) -> None:
     """Raise the InvalidArgument that ``login_many([row], imported=True)`` would raise, without sending anything."""
     if unknown := sorted(row.keys() - _FIELDS):
-        raise InvalidArgument(unknown[0], "is not an argument of login")
-    check_row(settings, row, new_id="")
+        raise InvalidArgument(unknown[0], "is not an argument of login", "unknown")
+    check_row(settings, VisitorFields(refuse=settings.unfit == "refuse"), row, new_id="")
     if "login_at" in row:
         check.time_ms("login_at", row["login_at"])
         if "last_seen" in row:
             check.time_ms("last_seen", row["last_seen"])
     elif "last_seen" in row:
-        raise InvalidArgument("last_seen", "must come with login_at")
+        raise InvalidArgument("last_seen", "must come with login_at", "required")
 
 
 def _login_time(row: dict[str, Any]) -> float:

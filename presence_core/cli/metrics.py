@@ -35,7 +35,7 @@ def metrics_server(address: str | None) -> Iterator[Export]:
     try:
         from prometheus_client import CollectorRegistry, start_http_server
     except ModuleNotFoundError:
-        raise InvalidArgument("--metrics", "needs prometheus_client: install the extra web") from None
+        raise InvalidArgument("--metrics", "needs prometheus_client: install the extra web", "not_installed") from None
     registry = CollectorRegistry()
     try:
         server, thread = start_http_server(port, host, registry)

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import IO, Any, Self
 
 from presence_core.logs import printable as printable
-from presence_core.models import Page, Place, plain
+from presence_core.models import Ended, Page, Place, plain
 
 _NOT_ASCII = re.compile(r"[^\x20-\x7e]")
 
@@ -55,6 +55,12 @@ def to_json(value: Any) -> str:
 def format_time(at: datetime) -> str:
     """A time to the second. The zone is in the column heading, or follows as ``UTC``."""
     return f"{at:%Y-%m-%d %H:%M:%S}"
+
+
+def how_ended(ended: Ended) -> str:
+    """ ": kicked at 2026-01-31 12:00:00 UTC by sam."."""
+    by = f" by {ended.by}" if ended.by else ""
+    return f": {ended.reason} at {format_time(ended.at)} UTC{by}."
 
 
 def count_of(count: int, noun: str) -> str:
@@ -127,7 +133,6 @@ class ProgressLine:
         self._printed = False
 
     def show(self, text: str) -> None:
-        """Replace the text of the line."""
         if sys.stderr.isatty():
             self._printed = True
             write_error(f"\r{printable(text)}")

@@ -24,7 +24,9 @@ def wants_telemetry(environ: Mapping[str, str]) -> bool:
     try:
         from opentelemetry import trace
     except ModuleNotFoundError:
-        raise InvalidArgument(VARIABLE, "needs the extra otel (in a checkout: pip install '.[otel]')") from None
+        raise InvalidArgument(
+            VARIABLE, "needs the extra otel (in a checkout: pip install '.[otel]')", "not_installed"
+        ) from None
     if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
         log.warning("%s is on, but this process has no SDK: start it with opentelemetry-instrument", VARIABLE)
     return True

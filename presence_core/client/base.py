@@ -14,10 +14,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
 
 from presence_core.client.internal import AsyncInternal, Internal
+from presence_core.client.pending import pending
 from presence_core.client.replica_ack import ReplicaAckTask, ReplicaAckThread, give_up, seconds_to_wait
 from presence_core.client.server_choice import EMBEDDED, choose_server
+from presence_core.end_watch import EndWatchTask, EndWatchThread
 from presence_core.files.place_files import open_places
+from presence_core.logs import VisitorLog, WorkerLog
 from presence_core.operations.context import Context
+from presence_core.operations.visitor_fields import VisitorFields
 from presence_core.scripts.calls import Op
 from presence_core.settings import Settings
 from presence_core.transport import AsyncTransport, SyncTransport, closers, connect
@@ -44,7 +48,7 @@ def awaited(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[An
     async def twin(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await method(self, *args, **kwargs)  # type: ignore[misc, no-any-return]  # _run returns a coroutine here
 
-    return twin
+    return pending(twin)
 
 
 def copy_docstrings(sync: type, asynchronous: type) -> None:
@@ -63,6 +67,7 @@ def new_id() -> str:
 
 
 def _context(settings: Settings, transport: SyncTransport | AsyncTransport) -> Context:
+    visitor_log = VisitorLog()
     return Context(
         settings,
         transport.is_cluster,
@@ -70,7 +75,12 @@ def _context(settings: Settings, transport: SyncTransport | AsyncTransport) -> C
         new_secret=lambda: secrets.token_bytes(32),
         random=lambda: random.getrandbits(31),
         clock=time.monotonic,
+        visitor=VisitorFields(
+            refuse=settings.unfit == "refuse", unfit=visitor_log.unfit, record=settings.record_address
+        ),
         server_of=transport.server_of,
+        on_no_address=visitor_log.no_address,
+        on_worker=WorkerLog(settings.namespace).report,
         place_of=open_places(settings.place_file),
     )
 
@@ -87,7 +97,7 @@ class _Constructors:
 
     @classmethod
     def from_url(cls, url: str, settings: Settings | None = None) -> Self:
-        """Connect by URL: redis://, unix://, redis+sentinel://h1,h2,h3/name/db or redis+cluster://.
+        """Connect by URL: redis://, unix://, redis+sentinel://h1,h2,h3/name/db or redis+cluster://h1,h2.
 
         With rediss in place of redis it uses TLS. ``?ssl_ca_certs=``, ``ssl_certfile=`` and ``ssl_keyfile=`` name
         files. The host name is checked, unless ``ssl_check_hostname=false``.
@@ -151,22 +161,28 @@ class Client(_Constructors):
         self._transport = SyncTransport(client, self.settings.timeout)
         self._ctx = _context(self.settings, self._transport)
         self._replica_acks = ReplicaAckThread(self._ctx, self._transport)
-        self.internal = Internal(self._ctx, client, self._transport, self._replica_acks)
+        ends = EndWatchThread(self._ctx, self._transport)
+        self.internal = Internal(self._ctx, client, self._transport, self._replica_acks, ends)
         """For our own worker, web service and commands; may change without notice."""
 
     def close(self, wait: float | None = None) -> None:
         """Close the connections, and stop an embedded server that has no other users. May be called twice.
 
+        Later calls raise Unavailable. A ``with`` opens the client again, so a site's tests may start and stop it often.
+
         With ``settings.confirm_replicas`` it first waits until nothing is held: at most ``wait`` seconds, by default
         twice ``settings.confirm_hold``. Changes that are still held then are logged and given up.
         """
+        self.internal.ends.stop()
         self._replica_acks.stop(time.monotonic() + seconds_to_wait(self._ctx, wait))
         give_up(self._ctx, logging.INFO if wait == 0 else logging.WARNING)
+        self.internal.is_closed = True
         self._transport.close()
         while self._on_close:
             self._on_close.pop(0)()
 
     def __enter__(self) -> Self:
+        self.internal.is_closed = False
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -189,15 +205,19 @@ class AsyncClient(_Constructors):
         self._transport = AsyncTransport(client, self.settings.timeout)
         self._ctx = _context(self.settings, self._transport)
         self._replica_acks = ReplicaAckTask(self._ctx, self._transport)
-        self.internal = AsyncInternal(self._ctx, client, self._transport, self._replica_acks)
+        ends = EndWatchTask(self._ctx, self._transport)
+        self.internal = AsyncInternal(self._ctx, client, self._transport, self._replica_acks, ends)
         """For our own worker, web service and commands; may change without notice."""
 
+    @pending
     async def close(self, wait: float | None = None) -> None:
         until = time.monotonic() + seconds_to_wait(self._ctx, wait)
         try:
+            await self.internal.ends.stop()
             await self._replica_acks.stop(until)
         finally:  # also if the task that closes it is cancelled
             give_up(self._ctx, logging.INFO if wait == 0 else logging.WARNING)
+        self.internal.is_closed = True
         await self._transport.close()
         while self._on_close:
             waiting = self._on_close.pop(0)()
@@ -205,6 +225,7 @@ class AsyncClient(_Constructors):
                 await waiting
 
     async def __aenter__(self) -> Self:
+        self.internal.is_closed = False
         return self
 
     async def __aexit__(

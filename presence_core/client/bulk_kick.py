@@ -1,4 +1,4 @@
-"""Bulk kicks: preview, start, run here or by a worker, pause, cancel."""
+"""Bulk kicks: preview, start, run here or by a worker, pause, cancel. Bulk changes of timeouts: preview, run here."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from presence_core import validation as check
 from presence_core.client.base import AsyncClient, Client, awaited
 from presence_core.errors import Unavailable
 from presence_core.filters import SessionFilter
-from presence_core.models import Job, KickPreview, KickResult, Page
-from presence_core.operations.bulk_kick import creation, jobs, states
+from presence_core.models import Job, KickPreview, KickResult, Page, TimeoutsChange, TimeoutsPreview
+from presence_core.operations.bulk_kick import bulk_timeouts, creation, jobs, kick_refs, states
+from presence_core.operations.bulk_kick.bulk_timeouts import Walk
 from presence_core.operations.bulk_kick.runner import Run
 from presence_core.scripts.calls import Op
 
@@ -23,9 +24,14 @@ def _note_job(error: Unavailable, job_id: str) -> None:
     error.add_note(f"Job {job_id} is kept: a worker or run_job continues it; cancel_job ends it.")
 
 
-class BulkKickMethods(Client):
-    """Part of Presence."""
+def _note_walk(error: Unavailable, walk: Walk) -> None:
+    error.add_note(
+        f"Of {walk.change.total:,} sessions, {walk.change.matched:,} were reached, perhaps some more: "
+        "call again to change the rest."
+    )
 
+
+class BulkKickMethods(Client):
     def preview_kick(self, filter: SessionFilter, *, exclude: Iterable[str] = ()) -> KickPreview:
         """What ``kick_where`` would end: the filter, limited to sessions that have begun, how many match, and whose.
 
@@ -55,7 +61,8 @@ class BulkKickMethods(Client):
         """End every session that matches, as a job that runs here to its end.
 
         filter: with the filter of a preview, sessions that begin after the preview are not ended. Without a preview
-        filter, sessions that begin after this call are not ended. The filter is checked again just before each end.
+        filter, sessions that begin after this call are not ended. The filter is checked again just before each end;
+        ``idle_for`` and ``seen_within`` count from the begin of the job.
         expected: the maximum number of sessions, 0…a billion. If more match now, nothing happens (InvalidArgument); if
         more match later, the job stops there as failed. exclude, by, reason, message, ticket: as for ``preview_kick``
         and ``kick``. pace: sessions per second at most, 1…100,000 (default: no limit). delay: seconds in which
@@ -73,8 +80,10 @@ class BulkKickMethods(Client):
         check.callback("on_progress", on_progress)
         token = self._ctx.new_id()
         operation = creation.start(
-            self._ctx, filter, by, reason, expected, exclude, message, ticket, pace, delay, token
-        )
+            self._ctx, filter,
+            by=by, reason=reason, expected=expected, exclude=exclude, message=message, ticket=ticket, pace=pace,
+            delay=delay, token=token,
+        )  # fmt: skip
         return self._run_new(operation, token, on_progress)
 
     def start_kick(
@@ -94,7 +103,12 @@ class BulkKickMethods(Client):
 
         After an OutcomeUnknown, also of ``kick_where``, ``jobs`` says whether the job was written.
         """
-        return self._run(creation.start(self._ctx, filter, by, reason, expected, exclude, message, ticket, pace, delay))
+        operation = creation.start(
+            self._ctx, filter,
+            by=by, reason=reason, expected=expected, exclude=exclude, message=message, ticket=ticket, pace=pace,
+            delay=delay,
+        )  # fmt: skip
+        return self._run(operation)
 
     def run_job(self, job_id: str, *, on_progress: Progress | None = None) -> KickResult:
         """Continue a job here, to its end. See ``kick_where``.
@@ -105,6 +119,71 @@ class BulkKickMethods(Client):
         """
         check.callback("on_progress", on_progress)
         return self._run_to_end(Run(self._ctx, job_id), on_progress)
+
+    def kick_refs(
+        self, refs: Iterable[str], *, by: str, reason: str, message: str | None = None, ticket: str | None = None
+    ) -> KickResult:
+        """End at most 1,000 sessions of any users at once, by ref (``uid:session_id``), such as those ticked in a list.
+
+        by, reason, message, ticket: as for ``kick``. Once this has returned, none of these sessions validates.
+        ``.kicked`` has the sessions that this call ended, each with an entry in the audit; ``.already_ended`` those
+        that had ended before, with why and by whom; ``.not_found`` the refs without a session or a record of its end.
+
+        If a server of a cluster is away, the sessions on the others end all the same. ``.failed`` has the refs of which
+        it is not known whether they ended, each with its error: call again with these. The error is raised if it is
+        that of all refs. Cost: O(refs·log N), two round trips to each server, and one for every 200 more.
+        """
+        operation = kick_refs.kick_refs(self._ctx, refs, by=by, reason=reason, message=message, ticket=ticket)
+        return self._run(operation)
+
+    def preview_timeouts(
+        self, filter: SessionFilter, *, idle_timeout: int | None = None, absolute_timeout: int | None = None
+    ) -> TimeoutsPreview:
+        """What ``change_timeouts_where`` would do: the filter, limited to sessions that have begun, how many match, and
+        of how many a timeout would be shorter or longer. Changes nothing.
+
+        filter: as for ``preview_kick``. idle_timeout, absolute_timeout: as for ``change_timeouts``. ``total`` is exact.
+        The other numbers are of the newest 10,000 matches, as of when they were read. Cost: that of ``count_sessions``,
+        and up to ten pages of 1,000 sessions, more where the filter has no index.
+        """
+        return self._run(bulk_timeouts.preview(self._ctx, filter, idle_timeout, absolute_timeout))
+
+    def change_timeouts_where(
+        self,
+        filter: SessionFilter,
+        *,
+        idle_timeout: int | None = None,
+        absolute_timeout: int | None = None,
+        by: str,
+        reason: str,
+        expected: int,
+        only_shorten: bool = False,
+        pace: int | None = None,
+        on_progress: Callable[[TimeoutsChange], object] | None = None,
+    ) -> TimeoutsChange:
+        """Change the timeouts of every session that matches, in batches of at most 200, and return when all is done.
+
+        **This is no stored job**: no worker continues it. If this process dies, or this raises Unavailable, some
+        sessions are changed; call again. A session that has the timeouts already stays as it is.
+
+        idle_timeout, absolute_timeout, by, reason: as for ``change_timeouts``. filter, expected, pace: as for
+        ``kick_where``: with the filter of a preview, sessions that begin after the preview are not changed. If more
+        than ``expected`` match now, nothing happens; if more match later, it stops there (InvalidArgument, code
+        "more_match"). only_shorten: leave each session alone of which a timeout would be longer; the others are
+        changed. on_progress: called with what has been done after each batch; with asyncio a plain function, called on
+        the event loop.
+
+        The audit has an entry with the filter and the number of matches before the first change, and one with the
+        outcome at the end. Replicas are not asked: a failover can lose changes. Cost: that of ``count_sessions``; then
+        one page and O(200·log N) a batch, in about five round trips.
+        """
+        check.callback("on_progress", on_progress)
+        operation = bulk_timeouts.start(
+            self._ctx, filter,
+            idle_timeout=idle_timeout, absolute_timeout=absolute_timeout, by=by, reason=reason, expected=expected,
+            only_shorten=only_shorten, pace=pace,
+        )  # fmt: skip
+        return self._walk(operation, on_progress)
 
     def jobs(self, *, limit: int = 50, cursor: str | None = None) -> Page[Job]:
         """A page of the bulk kicks, newest first; limit is 1…1000. Kept for 30 days after their end, at most 1,000.
@@ -135,6 +214,21 @@ class BulkKickMethods(Client):
         failover may undo it, as it may a pause. See ``pause_job``."""
         return self._run(states.change_state(self._ctx, "cancel", job_id, by))
 
+    def _walk(self, operation: Op[Walk], on_progress: Callable[[TimeoutsChange], object] | None) -> TimeoutsChange:
+        walk = self._run(operation)
+        while not walk.over:
+            begin = time.monotonic()
+            try:
+                wait = self._run(walk.step())
+            except Unavailable as error:
+                _note_walk(error, walk)
+                raise
+            if on_progress:
+                on_progress(walk.change)
+            if not walk.over:
+                time.sleep(max(0.0, begin + wait - time.monotonic()))
+        return walk.change
+
     def _run_new(self, operation: Op[Job], token: str, on_progress: Progress | None) -> KickResult:
         return self._run_to_end(Run(self._ctx, self._run(operation).id, token), on_progress)
 
@@ -154,17 +248,35 @@ class BulkKickMethods(Client):
 
 
 class AsyncBulkKickMethods(AsyncClient):
-    """Part of AsyncPresence."""
-
     preview_kick = awaited(BulkKickMethods.preview_kick)
     kick_where = awaited(BulkKickMethods.kick_where)
     start_kick = awaited(BulkKickMethods.start_kick)
     run_job = awaited(BulkKickMethods.run_job)
+    kick_refs = awaited(BulkKickMethods.kick_refs)
+    preview_timeouts = awaited(BulkKickMethods.preview_timeouts)
+    change_timeouts_where = awaited(BulkKickMethods.change_timeouts_where)
     jobs = awaited(BulkKickMethods.jobs)
     job = awaited(BulkKickMethods.job)
     pause_job = awaited(BulkKickMethods.pause_job)
     resume_job = awaited(BulkKickMethods.resume_job)
     cancel_job = awaited(BulkKickMethods.cancel_job)
+
+    async def _walk(
+        self, operation: Op[Walk], on_progress: Callable[[TimeoutsChange], object] | None
+    ) -> TimeoutsChange:
+        walk = await self._run(operation)
+        while not walk.over:
+            begin = time.monotonic()
+            try:
+                wait = await self._run(walk.step())
+            except Unavailable as error:
+                _note_walk(error, walk)
+                raise
+            if on_progress:
+                on_progress(walk.change)
+            if not walk.over:
+                await asyncio.sleep(max(0.0, begin + wait - time.monotonic()))
+        return walk.change
 
     async def _run_new(self, operation: Op[Job], token: str, on_progress: Progress | None) -> KickResult:
         return await self._run_to_end(Run(self._ctx, (await self._run(operation)).id, token), on_progress)

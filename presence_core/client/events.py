@@ -1,22 +1,31 @@
-"""The events of sessions: read them in pages, or watch them."""
+"""The events of sessions: read them in pages, watch them, or wait for the end of one session."""
 
 from __future__ import annotations
 
 import asyncio
+import queue
 import time
 from collections.abc import AsyncIterator, Iterator
+from typing import Final
 
+from presence_core import validation as check
 from presence_core.client.base import AsyncClient, Client, awaited
-from presence_core.models import Event
+from presence_core.client.pending import pending
+from presence_core.errors import Unavailable
+from presence_core.models import Event, Validation, ValidationFailed
 from presence_core.operations.sessions import events
 
 WATCH_INTERVAL = 0.1
 """Seconds between two reads of the event streams while watching."""
 
+_CLOSED: Final = "The client was closed while it waited for the end of a session."
+
+
+def _timeout(value: float | None) -> float | None:
+    return None if value is None else check.duration("timeout", value, 0, 86_400)
+
 
 class EventsMethods(Client):
-    """Part of Presence."""
-
     def events(self, *, after: str | None = None, limit: int = 100) -> list[Event]:
         """Events after ``after`` (the cursor of an event), oldest first; by default from the oldest kept.
 
@@ -47,10 +56,33 @@ class EventsMethods(Client):
             if not batch:
                 time.sleep(WATCH_INTERVAL)
 
+    def when_ended(self, uid: str, session_id: str, *, timeout: float | None = None) -> Validation | None:
+        """Wait until no request of a session passes any more, and return why: as ``validate``, always falsy.
+
+        ``.ended`` is the end; with the code "sign_in_required" the session lives, and its visitor must sign in again.
+        Returns about 0.1 s after a kick, a logout or the deadline, and at once for a session that has ended or is
+        unknown. A new secret (``rotate``, ``reauthenticated``) is no end. None: after ``timeout`` seconds requests
+        still passed, as far as is known.
+
+        While Redis is away it waits on; afterwards the session is checked. Raises Unavailable only if the client is
+        closed meanwhile. Cost: all that wait share one reader of the events, which reads ten times a second while
+        there are any; and one check of the session a minute.
+        """
+        seconds = _timeout(timeout)
+        ended: queue.SimpleQueue[ValidationFailed | None] = queue.SimpleQueue()
+        watch = self.internal.ends.add(check.uid(uid), check.session_id(session_id), ended.put)
+        try:
+            failed = ended.get(timeout=seconds)
+        except queue.Empty:
+            return None
+        finally:
+            self.internal.ends.remove(watch)
+        if failed is None:
+            raise Unavailable(_CLOSED)
+        return failed
+
 
 class AsyncEventsMethods(AsyncClient):
-    """Part of AsyncPresence."""
-
     events = awaited(EventsMethods.events)
     events_end = awaited(EventsMethods.events_end)
 
@@ -64,3 +96,24 @@ class AsyncEventsMethods(AsyncClient):
                 yield event
             if not batch:
                 await asyncio.sleep(WATCH_INTERVAL)
+
+    @pending
+    async def when_ended(self, uid: str, session_id: str, *, timeout: float | None = None) -> Validation | None:
+        seconds = _timeout(timeout)
+        ended: asyncio.Future[ValidationFailed | None] = asyncio.get_running_loop().create_future()
+
+        def note(failed: ValidationFailed | None) -> None:
+            if not ended.done():
+                ended.set_result(failed)
+
+        watch = self.internal.ends.add(check.uid(uid), check.session_id(session_id), note)
+        try:
+            async with asyncio.timeout(seconds):
+                failed = await ended
+        except TimeoutError:
+            return None
+        finally:
+            self.internal.ends.remove(watch)
+        if failed is None:
+            raise Unavailable(_CLOSED)
+        return failed

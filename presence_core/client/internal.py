@@ -12,6 +12,8 @@ from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from presence_core.client.replica_ack import ReplicaAckTask, ReplicaAckThread
+from presence_core.end_watch import EndWatchTask, EndWatchThread
+from presence_core.errors import Unavailable
 from presence_core.operations import layout
 from presence_core.operations.context import Context
 from presence_core.scripts.calls import Op
@@ -34,13 +36,19 @@ def operation_name(operation: object) -> str:
 class _Shared:
     """What both clients have."""
 
-    def __init__(self, context: Context, redis_client: Any, transport: Any, replica_acks: Any) -> None:
+    def __init__(self, context: Context, redis_client: Any, transport: Any, replica_acks: Any, ends: Any) -> None:
         self.context = context  #: what operations take as their first argument
         self.redis_client = redis_client  #: a client of redis-py, for trackers on the same server
         self.observers: list[Observer] = []  #: to measure how long operations take
         self.around: Around | None = None  #: the spans of ``presence_core.otel``
+        self.ends = ends
+        self.is_closed = False
         self._transport = transport
         self._replica_acks = replica_acks
+
+    def _check_open(self) -> None:
+        if self.is_closed:
+            raise Unavailable("This client is closed. Make a new one, or open it again with `with`.")
 
 
 class Internal(_Shared):
@@ -48,9 +56,11 @@ class Internal(_Shared):
 
     _transport: SyncTransport
     _replica_acks: ReplicaAckThread
+    ends: EndWatchThread  #: calls back when a session has ended
 
     def run(self, operation: Op[T]) -> T:
         """Run an operation and return its result. Reads the layout first, if it is not known. Raises PresenceError."""
+        self._check_open()
         begin = time.perf_counter()
         try:
             steps = layout.with_layout(self.context, operation)
@@ -70,9 +80,10 @@ class AsyncInternal(_Shared):
 
     _transport: AsyncTransport
     _replica_acks: ReplicaAckTask
+    ends: EndWatchTask  #: calls back when a session has ended
 
     async def run(self, operation: Op[T]) -> T:
-        """See Internal.run."""
+        self._check_open()
         begin = time.perf_counter()
         try:
             steps = layout.with_layout(self.context, operation)

@@ -8,16 +8,15 @@ from datetime import datetime
 
 from presence_core import validation as check
 from presence_core.client.base import AsyncClient, Client, awaited
+from presence_core.client.pending import pending
 from presence_core.models import Health, Sample, SweepReport, WorkerStatus
+from presence_core.operations.durability import held_changes, replica_ack
 from presence_core.operations.maintenance import health, history, leader, repair, sweep
 from presence_core.operations.search import rebuild
-from presence_core.operations.sessions import held_changes, replica_ack
 from presence_core.transport.new_connections import refused_connections, refused_connections_async
 
 
 class MaintenanceMethods(Client):
-    """Part of Presence."""
-
     def sweep(self, *, limit: int | None = None) -> SweepReport:
         """End sessions that are past their deadline, finish interrupted ends, and delete data that is no longer kept.
 
@@ -105,14 +104,13 @@ class MaintenanceMethods(Client):
 
 
 class AsyncMaintenanceMethods(AsyncClient):
-    """Part of AsyncPresence."""
-
     sweep = awaited(MaintenanceMethods.sweep)
     repair = awaited(MaintenanceMethods.repair)
     reindex = awaited(MaintenanceMethods.reindex)
     history = awaited(MaintenanceMethods.history)
     worker_status = awaited(MaintenanceMethods.worker_status)
 
+    @pending
     async def health(self) -> Health:
         transport = self._transport
         await transport.await_sentinels()
@@ -123,9 +121,11 @@ class AsyncMaintenanceMethods(AsyncClient):
         )
         return await transport.run(asking)
 
+    @pending
     async def unconfirmed(self) -> int:
         return held_changes.unconfirmed(self._ctx)
 
+    @pending
     async def held(self) -> int:
         return len(self._ctx.held)
 

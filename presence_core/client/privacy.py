@@ -6,13 +6,11 @@ from typing import Any
 
 from presence_core.client.base import AsyncClient, Client, awaited
 from presence_core.models import EraseReport
+from presence_core.operations import known_devices
 from presence_core.operations.privacy import erase, export
-from presence_core.operations.sessions import known_devices
 
 
 class PrivacyMethods(Client):
-    """Part of Presence."""
-
     def erase(self, uid: str, *, by: str, reason: str) -> EraseReport:
         """Erase a person: delete every trace from every key. What staff did to them stays, under a pseudonym.
 
@@ -40,8 +38,6 @@ class PrivacyMethods(Client):
 
 
 class AsyncPrivacyMethods(AsyncClient):
-    """Part of AsyncPresence."""
-
     erase = awaited(PrivacyMethods.erase)
     rotate_device_key = awaited(PrivacyMethods.rotate_device_key)
     export_person = awaited(PrivacyMethods.export_person)

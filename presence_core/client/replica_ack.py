@@ -18,7 +18,7 @@ from presence_core.fork_safety import renew_in_child
 from presence_core.logs import fields
 from presence_core.operations import layout
 from presence_core.operations.context import Context
-from presence_core.operations.sessions import held_changes, replica_ack
+from presence_core.operations.durability import held_changes, replica_ack
 from presence_core.transport import AsyncTransport, SyncTransport
 
 log = logging.getLogger(__name__)

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from presence_core import validation as check
 from presence_core.client.base import AsyncClient, Client
+from presence_core.client.pending import pending
 from presence_core.models import ReshardReport
 from presence_core.operations import layout
 from presence_core.operations.reshard import coordinator
@@ -18,8 +19,6 @@ KEEP_OLD_KEYS_SECONDS = 1.5 * layout.REFRESH_EVERY
 
 
 class ReshardMethods(Client):
-    """Part of Presence."""
-
     def reshard(self, shards: int, *, on_progress: Callable[[str, int], object] | None = None) -> ReshardReport:
         """Move everything to another number of shards, while the site runs.
 
@@ -42,8 +41,7 @@ class ReshardMethods(Client):
 
 
 class AsyncReshardMethods(AsyncClient):
-    """Part of AsyncPresence. Methods without a docstring get that of Presence."""
-
+    @pending
     async def reshard(self, shards: int, *, on_progress: Callable[[str, int], object] | None = None) -> ReshardReport:
         check.callback("on_progress", on_progress)
         nodes = await self._transport.nodes(refresh=True)

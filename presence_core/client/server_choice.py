@@ -45,7 +45,7 @@ def choose_server(environ: Mapping[str, str], settings: Settings) -> str:
         has_layout = _has_layout(url, settings)
     except InvalidArgument as error:
         field = FALLBACK if error.field == "url" else error.field
-        raise InvalidArgument(field, error.rule) from None
+        raise InvalidArgument(field, error.rule, error.code) from None
     if not has_layout:
         raise InvalidArgument(
             VARIABLE,

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from types import EllipsisType
 from typing import Any
 
 from presence_core.client.base import AsyncClient, Client, awaited
 from presence_core.errors import LoginRefused
 from presence_core.models import Ended, EndReason, KickResult, Login, Page, Session, SignInResult, Validation
+from presence_core.operations.search import update
 from presence_core.operations.sessions import authenticate, end, login, read, tombstones, validate
 
 
 class SessionsMethods(Client):
-    """Part of Presence."""
-
     def login(
         self,
         uid: str,
@@ -30,6 +30,7 @@ class SessionsMethods(Client):
         session_id: str | None = None,
         idle_timeout: int | None = None,
         absolute_timeout: int | None = None,
+        max_sessions: int | None = None,
         methods: Iterable[str] = (),
         mfa: bool | None = None,
         device_id: str | None = None,
@@ -39,16 +40,19 @@ class SessionsMethods(Client):
         """Begin a session.
 
         uid: 1-256 bytes. name: up to 256 bytes. aliases: up to eight other ways to find the person, such as email and
-        phone. device, app, app_version: up to 64 bytes each. user_agent: cut at 512 characters. attributes: up to 4 KB
-        of JSON, nested at most 32 levels deep. session_id: an id of the site's own, 8-128 URL-safe characters, never a
+        phone. device, app, app_version: up to 64 bytes each. user_agent: up to 512 characters. ip: also with a port.
+        What does not fit of these is cut or left out, and logged (``Settings.unfit``). attributes: up to 4 KB of JSON,
+        nested at most 32 levels deep. session_id: an id of the site's own, 8-128 URL-safe characters, never a
         secret; by default 22 random ones. idle_timeout, absolute_timeout: whole seconds; by default those of the
-        settings.
+        settings. max_sessions: how many live sessions the user may have, with this one, 1…1000; by default
+        ``Settings.max_sessions``. It holds for this login alone: pass it at every login of such an account.
 
         methods: how the visitor has authenticated, at most eight names of 1-16 of a-z, 0-9, _ and -, 55 characters in
         all: those of RFC 8176 ("pwd", "otp", "hwk") or the site's own. mfa: with several factors; by default True for
         two methods or "mfa".
 
-        device_id: a random id that stays on the device, 8-128 URL-safe characters; only a digest is stored. If the user
+        device_id: a random id that stays on the device, 8-128 URL-safe characters; only a digest is stored. A limit per
+        device counts by it: by ``device``, the label, only the sessions that have no device_id. If the user
         has logged in on other devices and not on this one, the session has ``new_device``, and the event "new_device"
         is sent once.
 
@@ -71,7 +75,8 @@ class SessionsMethods(Client):
         given = {
             "uid": uid, "name": name, "aliases": aliases, "device": device, "app": app, "app_version": app_version,
             "ip": ip, "user_agent": user_agent, "attributes": attributes, "session_id": session_id,
-            "idle_timeout": idle_timeout, "absolute_timeout": absolute_timeout, "methods": methods, "mfa": mfa,
+            "idle_timeout": idle_timeout, "absolute_timeout": absolute_timeout, "max_sessions": max_sessions,
+            "methods": methods, "mfa": mfa,
             "device_id": device_id, "on_behalf_by": on_behalf_by, "reason": reason,
         }  # fmt: skip
         return self._run(login.login(self._ctx, given))
@@ -117,9 +122,14 @@ class SessionsMethods(Client):
     def rotate(self, token: str) -> Login:
         """Replace the secret of a session. The old token is no longer valid; login time and record stay.
 
-        Raises LoginRefused if the token belongs to no live session, or if staff require a new sign-in. This cannot be
-        repeated: after an OutcomeUnknown the old token may be invalid, so let the visitor sign in again. Cost: O(1),
-        one round trip.
+        With ``Settings.rotate_grace`` it stays valid for so many seconds, and further calls with it succeed: each of
+        the first 16 callers gets a token of its own, and all of these stay valid until the next rotate. So tabs of one
+        browser may rotate at the same time. If a session is rotated three times in a grace, the oldest token is invalid
+        at once. The first use of an old token after its grace is the event "old_token" and sets ``Session.old_token``.
+
+        Raises LoginRefused if the token belongs to no live session, or if staff require a new sign-in. Without a grace
+        this cannot be repeated: after an OutcomeUnknown the old token may be invalid, so let the visitor sign in again.
+        Cost: O(1), one round trip.
         """
         return self._run(authenticate.rotate(self._ctx, token))
 
@@ -140,8 +150,8 @@ class SessionsMethods(Client):
         sent. Then the session stays refused, ``.session.sign_in_required_at`` is not None, and the visitor signs in
         once more.
 
-        Raises LoginRefused if the token belongs to no live session. This cannot be repeated: see ``rotate``. Cost:
-        O(1), one round trip.
+        Raises LoginRefused if the token belongs to no live session. No former token is valid after it, also in its
+        grace. This cannot be repeated: see ``rotate``. Cost: O(1), one round trip.
         """
         return self._run(authenticate.reauthenticated(self._ctx, token, methods, mfa, began))
 
@@ -177,7 +187,10 @@ class SessionsMethods(Client):
         call requires it again. Sessions on behalf of the user are left out and counted as ``skipped``; ``session_id``
         of one of them raises InvalidArgument. Cost: O(S·log N), two round trips.
         """
-        return self._run(authenticate.require_sign_in(self._ctx, uid, session_id, by, reason, message, ticket, keep))
+        operation = authenticate.require_sign_in(
+            self._ctx, uid, session_id, by=by, reason=reason, message=message, ticket=ticket, keep=keep
+        )
+        return self._run(operation)
 
     def update(self, token: str, *, attributes: Mapping[str, Any]) -> Validation:
         """Change attributes of the session of a token, without a new login. Truthy if it is live: ``.session`` has the
@@ -189,11 +202,51 @@ class SessionsMethods(Client):
         once. The session does not count as seen, and no event is sent. The call may be repeated. Cost: O(attributes),
         one round trip, as ``validate``.
         """
-        return self._run(validate.update(self._ctx, token, attributes))
+        return self._run(update.update(self._ctx, token, attributes))
 
-    def update_session(self, uid: str, session_id: str, *, attributes: Mapping[str, Any]) -> Validation:
-        """``update`` for sites with session ids of their own, and for programs that have no token."""
-        return self._run(validate.update_session(self._ctx, uid, session_id, attributes))
+    def update_session(
+        self,
+        uid: str,
+        session_id: str,
+        *,
+        attributes: Mapping[str, Any] | EllipsisType = ...,
+        name: str | EllipsisType | None = ...,
+        aliases: Iterable[str] | EllipsisType | None = ...,
+        device: str | EllipsisType | None = ...,
+        app: str | EllipsisType | None = ...,
+        app_version: str | EllipsisType | None = ...,
+    ) -> Validation:
+        """Change a live session by its id, without a new login: after a change of name or email, or an update of the
+        app. What is not given stays (``...``); None removes a name, the aliases, a device, an app or its version.
+
+        attributes: as in ``update``. The others: as in ``login``; what does not fit is cut or left out. Lists,
+        ``facets`` and searches follow at once: the new name finds the session, the old one does not. ``people`` and
+        searches go on finding a user by the names of their other sessions: ``update_person`` changes those too. Token,
+        login time and place in lists stay. No limit is applied; a limit per device counts the session by its new device
+        from the next login on. The session does not count as seen, and no event is sent. The call may be repeated.
+
+        Cost: O(attributes), one round trip; one or two more for device, app or app_version; O(S) and five more if the
+        name or the aliases change.
+        """
+        given = {"attributes": attributes, "name": name, "aliases": aliases, "device": device, "app": app,
+                 "app_version": app_version}  # fmt: skip
+        return self._run(update.update_session(self._ctx, uid, session_id, given))
+
+    def update_person(
+        self, uid: str, *, name: str | EllipsisType | None = ..., aliases: Iterable[str] | EllipsisType | None = ...
+    ) -> int:
+        """Change name and aliases of a user: of all live sessions, and of what is kept of a user who went offline.
+
+        Call it when the user has changed their name, email or phone. Returns how many live sessions it changed. What is
+        not given stays (``...``); None removes it. name, aliases: as in ``login``. ``people``, ``names_of``, lists and
+        searches follow at once. Tokens, login times and places in lists stay, and no event is sent. Sessions that have
+        ended keep the name that they had. A later login with another name has that name. A user who is neither online
+        nor kept (``Settings.keep_people``) is not changed: 0. The call may be repeated. Of two calls at the same time
+        one comes last for all sessions.
+
+        Cost: O(S), two round trips; five more if anything changes.
+        """
+        return self._run(update.update_person(self._ctx, uid, {"name": name, "aliases": aliases}))
 
     def heartbeat(self, uid: str, session_id: str) -> bool:
         """Record that a session was seen. False: it is no longer live. Cost: O(log N), one round trip.
@@ -262,7 +315,11 @@ class SessionsMethods(Client):
         do. Cost: O(S·log N), one round trip for one session, two for all, three for more than 50; one more where this
         process has not met the device or the user agent.
         """
-        return self._run(end.kick(self._ctx, uid, session_id, by, reason, message, ticket, keep, block_for))
+        operation = end.kick(
+            self._ctx, uid, session_id,
+            by=by, reason=reason, message=message, ticket=ticket, keep=keep, block_for=block_for,
+        )  # fmt: skip
+        return self._run(operation)
 
     def revoke_before(
         self, at: datetime | float | None = None, *, by: str, reason: str, message: str | None = None
@@ -292,7 +349,8 @@ class SessionsMethods(Client):
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[Ended]:
-        """Ended sessions and why they ended, all users' or one user's, latest end first, as long as that is kept.
+        """Ended sessions and why they ended, all users' or one user's, latest end first, as long as that is kept. Those
+        of one user include sessions that wait for a sweep: past their deadline they are "expired", at that time.
 
         reason: of the end. by: the person who ended it. since, until: the end is at or after ``since`` and before
         ``until``; aware datetimes or Unix seconds. limit: 1…1000.
@@ -301,14 +359,13 @@ class SessionsMethods(Client):
         which belongs to these arguments. ``total`` is exact on the last page. Before, it may count ends that are no
         longer kept; with ``reason`` or ``by``, it counts those on the pages so far. For one user the latest 100 are
         listed. If older ends may be missing, here or above ``Settings.max_ended``, ``complete_since`` of the page says
-        from when on the list is complete. Cost: O(P·log N + ends read), two to four round trips a page.
+        from when on the list is complete. Cost: O(P·log N + ends read), two to four round trips a page; of one user one
+        more, O(S).
         """
         return self._run(tombstones.ended(self._ctx, uid, reason, by, since, until, limit, cursor))
 
 
 class AsyncSessionsMethods(AsyncClient):
-    """Part of AsyncPresence."""
-
     login = awaited(SessionsMethods.login)
     login_many = awaited(SessionsMethods.login_many)
     validate = awaited(SessionsMethods.validate)
@@ -319,6 +376,7 @@ class AsyncSessionsMethods(AsyncClient):
     require_sign_in = awaited(SessionsMethods.require_sign_in)
     update = awaited(SessionsMethods.update)
     update_session = awaited(SessionsMethods.update_session)
+    update_person = awaited(SessionsMethods.update_person)
     heartbeat = awaited(SessionsMethods.heartbeat)
     heartbeats = awaited(SessionsMethods.heartbeats)
     logout = awaited(SessionsMethods.logout)

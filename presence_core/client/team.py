@@ -8,8 +8,6 @@ from presence_core.operations.staff import saved_items, viewers
 
 
 class TeamMethods(Client):
-    """Part of Presence."""
-
     def saved_items(self, kind: SavedKind, *, owner: str | None = None) -> list[SavedItem]:
         """The items that a staff member saved, by name, then those that are shared with everyone.
 
@@ -56,8 +54,6 @@ class TeamMethods(Client):
 
 
 class AsyncTeamMethods(AsyncClient):
-    """Part of AsyncPresence."""
-
     saved_items = awaited(TeamMethods.saved_items)
     save_item = awaited(TeamMethods.save_item)
     remove_item = awaited(TeamMethods.remove_item)

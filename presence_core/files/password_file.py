@@ -9,6 +9,7 @@ staff` command and the Staff page write the file, the sign-in of the dashboard r
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import re
@@ -24,7 +25,7 @@ from pathlib import Path
 from tempfile import mkstemp
 from typing import TYPE_CHECKING, Final
 
-from presence_core.errors import InvalidArgument, OutcomeUnknown
+from presence_core.errors import InvalidArgument, InvalidCode, OutcomeUnknown
 
 if TYPE_CHECKING:
     from argon2 import PasswordHasher
@@ -141,7 +142,9 @@ class PasswordFile:
         """Raise InvalidArgument if there is no such file, or this process may not read it."""
         self._read()
         if self._stamp is None:
-            raise InvalidArgument(VARIABLE, "must name a file that exists: presence staff add writes it")
+            raise InvalidArgument(
+                VARIABLE, "must name a file that exists: presence staff add writes it", "unusable_file"
+            )
         if _mode_of(self.path) & stat.S_IROTH:
             _log.warning("%s names a file that every user of this machine can read: chmod 600", VARIABLE)
 
@@ -151,7 +154,7 @@ class PasswordFile:
         self._read()
         for place in (path.parent, *([path] if self._stamp else [])):
             if not os.access(place, os.W_OK):
-                raise InvalidArgument(VARIABLE, "must name a file that can be written (it is read-only)")
+                raise InvalidArgument(VARIABLE, "must name a file that can be written (it is read-only)", "read_only")
 
     # -- Change -------------------------------------------------------------------------------------------------------
 
@@ -174,7 +177,7 @@ class PasswordFile:
         valid_until: of a one-time password, Unix seconds. instead_of: refuse if the stored password is another.
         """
         if not name.isprintable() or name != name.strip() or not name:  # a line break would add another line
-            raise InvalidArgument("name", "must be printable text, with no space at either end")
+            raise InvalidArgument("name", "must be printable text, with no space at either end", "not_a_staff_name")
         check_password(password)
         stored = StoredPassword(self._hasher.hash(_normal(password)), valid_until)
         with self._changing(name, stored, instead_of):
@@ -211,7 +214,9 @@ class PasswordFile:
                 _check_mode(path)
                 old = path.read_text("utf-8") if stamp else ""
                 if instead_of is not None and dict(_entries(old.splitlines())).get(name) != instead_of:
-                    raise InvalidArgument("password", "has been changed in the meantime: sign in again")
+                    raise InvalidArgument(
+                        "password", "has been changed in the meantime: sign in again", "changed_meanwhile"
+                    )
                 kept = [line for line in old.splitlines() if _name_of(line) != name]
                 lines = [*kept, *([wanted.line(name)] if wanted else [])]
                 # Both versions are on the disk before anything changes. Renaming then needs no space.
@@ -219,7 +224,9 @@ class PasswordFile:
                 old_file = _written(path, old, cleanup) if stamp else None
                 new_stamp = _stamp_of(new_file)
                 if _stamp_of(path) != stamp:
-                    raise InvalidArgument(VARIABLE, "was changed by another program in the meantime: try again")
+                    raise InvalidArgument(
+                        VARIABLE, "was changed by another program in the meantime: try again", "changed_meanwhile"
+                    )
                 os.replace(new_file, path)
             except (OSError, UnicodeDecodeError) as error:
                 raise _unusable(error) from None
@@ -236,14 +243,15 @@ class PasswordFile:
 def check_password(password: str) -> None:
     """Raise InvalidArgument for a password that is too short or too long, without repeating it."""
     if not SHORTEST <= len(password) <= LONGEST:
-        raise InvalidArgument("password", f"must be {SHORTEST} to {LONGEST} characters")
+        code: InvalidCode = "too_short" if len(password) < SHORTEST else "too_long"
+        raise InvalidArgument("password", f"must be {SHORTEST} to {LONGEST} characters", code)
 
 
 def _hasher() -> PasswordHasher:
     try:
         from argon2 import PasswordHasher
     except ModuleNotFoundError:
-        raise InvalidArgument(VARIABLE, "needs argon2-cffi: install the extra dashboard") from None
+        raise InvalidArgument(VARIABLE, "needs argon2-cffi: install the extra dashboard", "not_installed") from None
     return PasswordHasher()
 
 
@@ -286,7 +294,9 @@ def _check_mode(path: Path) -> None:
     mode = _mode_of(path)
     if mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise InvalidArgument(
-            VARIABLE, f"must name a file that only its owner may write (its mode is {mode:04o}): chmod 600"
+            VARIABLE,
+            f"must name a file that only its owner may write (its mode is {mode:04o}): chmod 600",
+            "unusable_file",
         )
 
 
@@ -305,8 +315,10 @@ def _written(path: Path, text: str, cleanup: contextlib.ExitStack) -> str:
 
 
 def _unusable(error: OSError | UnicodeDecodeError) -> InvalidArgument:
+    is_full = isinstance(error, OSError) and error.errno == errno.ENOSPC
     reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not text"
-    return InvalidArgument(VARIABLE, f"must name a file that can be read and written ({reason})")
+    rule = f"must name a file that can be read and written ({reason})"
+    return InvalidArgument(VARIABLE, rule, "disk_full" if is_full else "unusable_file")
 
 
 @contextlib.contextmanager

@@ -41,11 +41,13 @@ def open_places(setting: str | None) -> Find:
         import maxminddb  # noqa: F401
     except ImportError:
         raise InvalidArgument(
-            "place_file", "needs the extra geo (in a checkout: pip install '.[geo]'), or must not be set"
+            "place_file",
+            "needs the extra geo (in a checkout: pip install '.[geo]'), or must not be set",
+            "not_installed",
         ) from None
     paths = [path for path in setting.split(os.pathsep) if path]
     if not paths:
-        raise InvalidArgument("place_file", "must name a MaxMind DB file, or must not be set")
+        raise InvalidArgument("place_file", "must name a MaxMind DB file, or must not be set", "unusable_file")
     return _Places([_PlaceFile(path) for path in paths]).find
 
 

@@ -30,17 +30,17 @@ def read_secret(environ: Mapping[str, str], name: str) -> str:
     if not path:
         return value
     if value.strip():
-        raise InvalidArgument(twin, f"must not be set together with {name}: unset one of them")
+        raise InvalidArgument(twin, f"must not be set together with {name}: unset one of them", "conflicts")
     try:
         with Path(path).open("rb") as file:
             content = file.read(LONGEST + 1)
         secret = content.decode().rstrip("\r\n")
     except OSError as error:
-        raise InvalidArgument(twin, f"must name a file that can be read ({error.strerror})") from None
+        raise InvalidArgument(twin, f"must name a file that can be read ({error.strerror})", "unusable_file") from None
     except ValueError:  # bytes that are no text, or a NUL in the path
-        raise InvalidArgument(twin, "must name a file with text in UTF-8") from None
+        raise InvalidArgument(twin, "must name a file with text in UTF-8", "unusable_file") from None
     if not secret.strip() or len(content) > LONGEST:
-        raise InvalidArgument(twin, f"must name a file with 1 to {LONGEST:,} bytes of text")
+        raise InvalidArgument(twin, f"must name a file with 1 to {LONGEST:,} bytes of text", "unusable_file")
     return secret
 
 

@@ -22,31 +22,24 @@ from presence_core.models.choices import (
     LEVELS,
     STAFF_ROLES,
     BlockRuleKind,
-    EndCause,
-    EndReason,
-    EventKind,
     FailureCode,
     FindingLevel,
+    JobErrorCode,
     JobState,
+    ListOrder,
     SavedKind,
     StaffRole,
     WayName,
 )
 from presence_core.models.health import Finding, Health, NodeHealth, SentinelHealth, Spread
-from presence_core.models.history import Sample, WorkerStatus
+from presence_core.models.history import NO_RUNNER, START_A_WORKER, Sample, WorkerStatus, no_worker
 from presence_core.models.places import Place
 from presence_core.models.plain import plain
 from presence_core.models.sessions import (
     CORE,
-    DISTANT,
-    END_FIELDS,
     INLINE,
-    NEW_DEVICE,
     NO_LABEL,
     NO_LABELS,
-    ODD_FIELDS,
-    ON_BEHALF,
-    SESSION_FIELDS,
     Ended,
     Labels,
     Login,
@@ -57,9 +50,11 @@ from presence_core.models.sessions import (
     Validation,
     ValidationFailed,
     ValidationPassed,
+    as_ms,
     attributes_of,
     in_words,
     login_and_deadline,
+    login_ms,
     moment,
     stored_number,
     text,
@@ -76,5 +71,8 @@ from presence_core.models.staff import (
     MatchedPerson,
     SavedItem,
     StaffMember,
+    TimeoutsChange,
+    TimeoutsPreview,
     Viewer,
 )
+from presence_core.schema.endings import EndCause, EndReason, EventKind

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, TypeVar
 
-from presence_core.models.choices import EventKind, WayName
+from presence_core.errors import PresenceError
+from presence_core.models.choices import WayName
 from presence_core.models.places import Place
 from presence_core.models.sessions import Ended, Session
 from presence_core.models.staff import Block, Job
+from presence_core.schema.endings import EventKind
 
 T = TypeVar("T")
 
@@ -51,7 +53,7 @@ class Person:
 class Plan:
     """How a filter is answered."""
 
-    index: WayName  #: how sessions are found: by this index, by a scan (login, list) or by the set of one user (uid)
+    index: WayName  #: how sessions are found: see WayName
     rows: int  #: entries of it that are read for a page of 50, estimated
     matches: int  #: sessions that match, estimated
     tests: tuple[str, ...]  #: fields of the filter that are tested on the records
@@ -103,6 +105,10 @@ class KickResult:
     job: Job | None = None  #: of a bulk kick: see its ``state``
     confirmed: bool | None = None  #: False: too few replicas have it; None: not asked (``Settings.confirm_replicas``)
     block: Block | None = None  #: with ``block_for``: the block that is in force; an earlier one may be longer
+    not_found: list[str] = field(default_factory=list)
+    """Of ``kick_refs``: refs without a session or a record of its end."""
+    failed: Mapping[str, PresenceError] = field(default_factory=dict)
+    """Of ``kick_refs``: refs of which it is not known whether they ended, and why."""
 
     def __post_init__(self) -> None:
         if self.count < 0:

@@ -11,10 +11,11 @@ from typing import Any, Final
 
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument
-from presence_core.filters import SessionFilter, address_range_of
+from presence_core.filters import SessionFilter
 from presence_core.keyspace import digest
 from presence_core.models.choices import BlockRuleKind
 from presence_core.models.sessions import PublicBlock, moment
+from presence_core.schema.conditions import address_range_of
 
 WIDEST: Final = {4: 16, 6: 32}
 """The shortest prefix that needs no confirmation, by IP version: what one provider typically has. A wider network
@@ -78,7 +79,7 @@ class RuleMatch:
         """Check these arguments: a network, a country, or an app and its version."""
         if [network is not None, country is not None, app is not None or app_version is not None].count(True) != 1:
             raise InvalidArgument(
-                "network", "must be given, or country, or app with app_version: give one of the three"
+                "network", "must be given, or country, or app with app_version: give one of the three", "required"
             )
         if country is not None:
             return cls(kind="country", country=SessionFilter(country=country).country)  # type: ignore[arg-type]
@@ -86,7 +87,7 @@ class RuleMatch:
             return cls(kind="network", network=canonical_network(network))
         for name, value in (("app", app), ("app_version", app_version)):
             if value is None:
-                raise InvalidArgument(name, "must be given: a rule is for a version of one app")
+                raise InvalidArgument(name, "must be given: a rule is for a version of one app", "required")
         return cls(
             kind="app_version",
             app=check.short("app", app, 64),
@@ -98,7 +99,9 @@ def canonical_network(value: object) -> str:
     """A network with its host bits zero; an address is a network of its own, an IPv4-mapped network is IPv4."""
     addresses = address_range_of(value)
     if addresses is None:
-        raise InvalidArgument("network", "must be an IPv4 or IPv6 address, or a network such as 192.0.2.0/24")
+        raise InvalidArgument(
+            "network", "must be an IPv4 or IPv6 address, or a network such as 192.0.2.0/24", "malformed"
+        )
     first, last = (ipaddress.ip_address(end[1:]) for end in addresses)
     [network] = ipaddress.summarize_address_range(first, last)
     return str(network)

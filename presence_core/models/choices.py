@@ -4,29 +4,6 @@ from __future__ import annotations
 
 from typing import Final, Literal, get_args
 
-EndReason = Literal["logout", "expired", "kicked", "replaced"]
-
-EndCause = Literal["user", "self", "idle", "absolute", "lost", "staff", "revoked", "limit", "device_limit"]
-"""``user``: a logout of this session. ``self``: the same user ended it from another session. ``lost``: the record
-vanished. ``revoked``: ``revoke_before``. ``limit``, ``device_limit``: a login replaced it."""
-
-EventKind = Literal[
-    "login",
-    "logout",
-    "expired",
-    "kicked",
-    "replaced",
-    "sign_in_required",
-    "reauthenticated",
-    "new_device",
-    "distant",
-    "gap",
-]
-"""``sign_in_required``: staff refuse the session until its visitor signs in again. ``reauthenticated``: they have.
-``new_device``: a login on a device that is new to the user. ``distant``: a login far from the
-last one. ``gap``: events before this point were dropped by the cap.
-"""
-
 FailureCode = Literal["unknown", "ended", "sign_in_required", "authentication_too_old"]
 """Why a Validation is falsy."""
 
@@ -34,6 +11,10 @@ OddLogin = Literal["new_device", "distant"]
 """What may be odd about a login; each is an EventKind too."""
 
 JobState = Literal["running", "paused", "cancelled", "done", "failed"]
+
+JobErrorCode = Literal["more_match", "not_ended", "unconfirmed", "damaged"]
+"""``more_match``: more sessions match than were expected. ``not_ended``: another program's value is in the place
+of some sessions. ``unconfirmed``: a failover may have undone some ends. ``damaged``: the job cannot be read."""
 
 BlockRuleKind = Literal["network", "app_version", "country"]
 
@@ -45,12 +26,19 @@ SavedKind = Literal["view", "phrase", "watch"]
 FindingLevel = Literal["ok", "note", "warning", "error"]
 """``note``: worth knowing. ``warning``: will cause trouble one day. ``error``: causes trouble now."""
 
-WayName = Literal["uid", "text", "name", "ip", "login", "list", "none"]
-"""``list``: the list of sessions is scanned. ``none``: the facet counters already show that nothing matches."""
+ListOrder = Literal["login", "last_seen"]
+"""Of live sessions: the newest login, or the last one seen, first."""
+
+WayName = Literal["uid", "text", "name", "ip", "login", "list", "last_seen", "none"]
+"""An index, or ``uid``: the set of one user. ``login``, ``list``: a part of the list of sessions, or all of it, is
+scanned. ``last_seen``: the users are walked, last seen first. ``none``: the facet counters already show that nothing
+matches."""
 
 ODD_LOGINS: Final[tuple[OddLogin, ...]] = get_args(OddLogin)
 
 JOB_STATES: Final[tuple[JobState, ...]] = get_args(JobState)
+
+JOB_ERROR_CODES: Final[tuple[JobErrorCode, ...]] = get_args(JobErrorCode)
 
 STAFF_ROLES: Final[tuple[StaffRole, ...]] = get_args(StaffRole)
 """From the least to the most rights."""

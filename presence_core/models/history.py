@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from presence_core.models.alerts import Alert
+from presence_core.schema.endings import END_COUNTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,11 @@ class Sample:
     samples: int  #: how many samples of ten seconds it is made of
 
 
+def ends_of(sample: Sample) -> int:
+    """How many sessions ended in the watched part of a sample, for any reason."""
+    return sum(getattr(sample, count) for count in END_COUNTS)
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
     """What the worker that leads, or led last, has reported. Times are by Redis's clock."""
@@ -53,3 +60,17 @@ class WorkerStatus:
     lag_seconds: float  #: how long the oldest overdue session had waited when that sweep began
     paused: str  #: why it does not sweep, as a sentence; "" if it does
     alerts: tuple[Alert, ...] = ()  #: the counts that were above their limit at the last check
+
+
+START_A_WORKER: Final = "Run presence worker, or Worker(presence) in a process of your own."
+
+
+NO_RUNNER: Final = "No worker runs, so this job waits until one does (presence worker) or a process calls run_job."
+
+
+def no_worker(beat: datetime | None) -> str:
+    """That no worker leads, as a sentence. ``beat``: the last one of a worker; None: none has ever run."""
+    effect = "sessions end on time, but memory and the history are not updated"
+    if beat is None:
+        return f"No worker has ever run here: {effect}."
+    return f"No worker runs, the last report was at {beat:%Y-%m-%d %H:%M:%S} UTC: {effect}."

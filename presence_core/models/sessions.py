@@ -1,35 +1,11 @@
-"""Sessions, live and ended: frozen, slotted, each decoding itself from a reply.
-
-A live session is a small hash. Its fixed part travels as one packed field, because a hash of few short fields
-takes less memory (``docs/keys.md`` has the figures):
-
-==========  =====================================================================================================
-field       holds
-==========  =====================================================================================================
-``s``       last seen, ms
-``c``       the core: login ms, idle s, absolute s, secret's digest, client label, agent label, address (see CORE)
-``n``       name
-``a``       aliases, one a line
-``i``       the latest address, packed, where it is not the one of the login
-``x``       attributes, JSON
-``f``       what of its attributes facets count, where ``Settings.facets`` names any; scripts alone read it
-``C``       device, app, app version, one a line: only where the label table was full
-``A``       os, browser, user agent, one a line: only where the label table was full
-``h``       the authentication: ms, whether with several factors, methods; missing where the site names none at login
-``q``       the sign-in that staff require: ms, id of their message
-``o``       what is odd about the login, a byte of flags: 1 a new device; 2 on behalf of the user, then by whom; 4 far
-            from the last login, then when that was, ms (8 bytes), and its place
-``g``       the place of the address at login: see places.py
-``e…``      how it ended: see END_FIELDS; a hash with ``e`` is a tombstone
-==========  =====================================================================================================
-"""
+"""Sessions, live and ended: frozen, slotted, each decoding itself from the values of its record (schema/record.py)."""
 
 from __future__ import annotations
 
 import json
 import re
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -37,8 +13,10 @@ from math import isfinite
 from socket import AF_INET, AF_INET6, inet_ntop
 from typing import Any, Final, Literal, TypeAlias
 
-from presence_core.models.choices import EndCause, EndReason, FailureCode
+from presence_core.models.choices import FailureCode
 from presence_core.models.places import Place, read_place
+from presence_core.schema.endings import EndCause, EndReason
+from presence_core.schema.record import DISTANT, NEW_DEVICE, OLD_TOKEN, ON_BEHALF, SessionRow
 from presence_core.validation import as_json, is_too_deep
 
 CORE: Final = struct.Struct(">QII16s4s4s")
@@ -49,22 +27,10 @@ NO_LABEL: Final = b"\0\0\0\0"  # no label
 INLINE: Final = b"\xff\xff\xff\xff"  # the label table was full: the text is in the record itself
 _NO_IDS: Final = {NO_LABEL, INLINE, b""}
 
-SESSION_FIELDS: Final = ("s", "c", "n", "a", "i", "x", "C", "A", "h", "q")
-END_FIELDS: Final = ("e", "ea", "ec", "eb", "en", "et", "em", "er")
-"""end reason, at (ms), cause, by, note (id of a text), ticket, message (id of a text), replaced by (session id)"""
-
-ODD_FIELDS: Final = ("o", "g")
-NEW_DEVICE: Final = 1  # flags of ``o``
-ON_BEHALF: Final = 2
-DISTANT: Final = 4
-
 Labels = Mapping[bytes, bytes]
 """Label id → text."""
 
 NO_LABELS: Final[Labels] = {}
-
-Row = Sequence[bytes | None]
-"""The values of SESSION_FIELDS, END_FIELDS and ODD_FIELDS, or as many of them as there are."""
 
 
 @lru_cache(maxsize=8192)
@@ -185,6 +151,7 @@ class Record:
     distant: bool = False  #: farther from the place of the login before than a plane flies in the time between
     previous_place: Place | None = None  #: of the login before; only where ``distant``
     previous_login_at: datetime | None = None  #: when that was
+    old_token: bool = False  #: a token was used after the grace of the ``rotate`` that replaced it: someone has a copy
 
     @property
     def ref(self) -> str:
@@ -200,13 +167,23 @@ class Session(Record):
     """When staff required a new sign-in; until then no request of this session passes. None: they did not."""
 
     @classmethod
-    def from_reply(cls, uid: str, session_id: str, row: Row, labels: Labels = NO_LABELS) -> Session:
-        """Decode the values of SESSION_FIELDS."""
+    def from_reply(cls, uid: str, session_id: str, row: SessionRow, labels: Labels = NO_LABELS) -> Session:
+        """Decode the values of a record."""
         draft: Any = object.__new__(_Draft)
         _fill(draft, uid, session_id, row, labels)
-        draft.sign_in_required_at = _packed_time(row[9]) if row[9] else None
+        draft.sign_in_required_at = _packed_time(row.demand) if row.demand else None
         draft.__class__ = cls
         return draft  # type: ignore[no-any-return]
+
+
+def login_ms(session: Record) -> int:
+    """Login time as scripts write it, ms."""
+    return as_ms(session.login_at)
+
+
+def as_ms(time: datetime) -> int:
+    """The reverse of ``moment``."""
+    return round(time.timestamp() * 1000)
 
 
 def in_words(message: str | None, block: PublicBlock | None) -> str:
@@ -269,31 +246,30 @@ class Ended(Record):
 
     @classmethod
     def from_reply(
-        cls, uid: str, session_id: str, row: Row, labels: Labels = NO_LABELS, notes: Labels = NO_LABELS
+        cls, uid: str, session_id: str, row: SessionRow, labels: Labels = NO_LABELS, notes: Labels = NO_LABELS
     ) -> Ended:
-        """Decode the values of SESSION_FIELDS and END_FIELDS. A row without an end is past its deadline."""
+        """Decode the values of a record. One without an end is past its deadline."""
         draft: Any = object.__new__(_EndedDraft)
         _fill(draft, uid, session_id, row, labels)
-        end_reason, at, cause, by, note, ticket, message, replaced_by = row[10:18]
         lives_out = draft.expires_at - draft.login_at >= timedelta(seconds=draft.absolute_timeout)
-        draft.reason = text(end_reason) if end_reason else "expired"
-        draft.cause = text(cause) if cause else "absolute" if lives_out else "idle"
-        ended_at = stored_number(at)
+        draft.reason = text(row.end_reason) if row.end_reason else "expired"
+        draft.cause = text(row.cause) if row.cause else "absolute" if lives_out else "idle"
+        ended_at = stored_number(row.at)
         draft.at = draft.expires_at if ended_at is None else moment(ended_at)
-        draft.by = optional_text(by)
-        draft.note = optional_text(notes.get(note)) if note else None
-        draft.ticket = optional_text(ticket)
-        draft.message = optional_text(notes.get(message)) if message else None
-        draft.replaced_by = optional_text(replaced_by)
+        draft.by = optional_text(row.by)
+        draft.note = optional_text(notes.get(row.note)) if row.note else None
+        draft.ticket = optional_text(row.ticket)
+        draft.message = optional_text(notes.get(row.message)) if row.message else None
+        draft.replaced_by = optional_text(row.replaced_by)
         draft.block = None
         draft.__class__ = cls
         return draft  # type: ignore[no-any-return]
 
 
-def login_and_deadline(row: Row) -> tuple[int, int] | None:
+def login_and_deadline(row: SessionRow) -> tuple[int, int] | None:
     """Login time and deadline of this row, ms. None for a malformed row, which counts as lost.
     ``include/sessions/session_record.lua`` decides the same."""
-    seen, core = row[0], row[1]
+    seen, core = row.seen, row.core
     if not seen or not core or len(core) < CORE.size or len(seen) > 15 or not seen.isdigit():
         return None
     login, idle, absolute = _TIMES.unpack_from(core)
@@ -316,23 +292,24 @@ class _EndedDraft(Record):
     __setattr__, __delattr__ = object.__setattr__, object.__delattr__
 
 
-def _fill(draft: Any, uid: str, session_id: str, row: Row, labels: Labels) -> None:
+def _fill(draft: Any, uid: str, session_id: str, row: SessionRow, labels: Labels) -> None:
     """Set the fields of Record."""
-    seen, core, name, aliases, last_ip, attributes, client, agent, authentication = row[:9]
+    seen, core, client, agent, authentication, odd = (
+        row.seen, row.core, row.client, row.agent, row.authentication, row.odd
+    )  # fmt: skip
     assert seen, "scripts return no row without last seen"
     assert core, "scripts return no row without its core"
     login, idle, absolute, _digest, client_label, agent_label = CORE.unpack_from(core)
     last_seen = int(seen)
-    odd, place = (*row[18:20], None, None)[:2]
     draft.uid = uid
     draft.session_id = session_id
-    draft.name = name.decode("utf-8", "replace") if name else None
-    draft.aliases = tuple(aliases.decode("utf-8", "replace").split("\n")) if aliases else ()
+    draft.name = optional_text(row.name)
+    draft.aliases = tuple(text(row.aliases).split("\n")) if row.aliases else ()
     draft.device, draft.app, draft.app_version = _three(labels.get(client_label) if client is None else client)
     draft.os, draft.browser, draft.user_agent = _three(labels.get(agent_label) if agent is None else agent)
     draft.ip = ip = _address(core[CORE.size :])
-    draft.last_ip = _address(last_ip) if last_ip else ip
-    draft.attributes = attributes_of(attributes) if attributes else {}
+    draft.last_ip = _address(row.last_ip) if row.last_ip else ip
+    draft.attributes = attributes_of(row.attributes) if row.attributes else {}
     draft.login_at = draft.authenticated_at = moment(login)
     draft.last_seen = moment(last_seen)
     by_idle, by_age = last_seen + idle * 1000, login + absolute * 1000
@@ -345,14 +322,15 @@ def _fill(draft: Any, uid: str, session_id: str, row: Row, labels: Labels) -> No
         methods = authentication[9:]
         draft.authenticated_at, draft.mfa = _packed_time(authentication), authentication[8:9] == b"1"
         draft.methods = tuple(text(methods).split(",")) if methods else ()
-    draft.place = read_place(place) if place else None
-    draft.new_device = draft.distant = False
+    draft.place = read_place(row.place) if row.place else None
+    draft.new_device = draft.distant = draft.old_token = False
     draft.on_behalf_by = draft.previous_place = draft.previous_login_at = None
     if odd:
         draft.new_device = bool(odd[0] & NEW_DEVICE)
         draft.on_behalf_by = text(odd[1:]) if odd[0] & ON_BEHALF else None
         draft.previous_place, draft.previous_login_at = previous_login(odd)
         draft.distant = draft.previous_login_at is not None
+        draft.old_token = bool(odd[0] & OLD_TOKEN)
 
 
 class Login:

@@ -8,13 +8,22 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, cast
 
-from presence_core.filters import MatchedField, SessionFilter
-from presence_core.models.choices import JOB_STATES, STAFF_ROLES, JobState, SavedKind, StaffRole
+from presence_core.filters import SessionFilter
+from presence_core.models.choices import (
+    JOB_ERROR_CODES,
+    JOB_STATES,
+    STAFF_ROLES,
+    JobErrorCode,
+    JobState,
+    SavedKind,
+    StaffRole,
+)
 from presence_core.models.sessions import PublicBlock, moment, optional_text, stored_number, text
+from presence_core.schema.conditions import MatchedField
 
 JOB_FIELDS: Final = (
     "state", "by", "reason", "message", "ticket", "filter", "total", "expected", "examined", "pace", "created",
-    "updated", "finished", "not_before", "error",
+    "updated", "finished", "not_before", "error", "error_code",
 )  # fmt: skip
 
 BLOCK_FIELDS: Final = ("by", "reason", "message", "ticket", "at", "until", "changed")
@@ -79,7 +88,7 @@ class AuditEntry:
 
     at: datetime  #: of denied attempts: the first
     by: str | None  #: "(others)" for denied attempts under too many names
-    action: str  #: "kick", "block", "unblock", "revoke_before", "require_sign_in", "kick_where", "denied", …
+    action: str  #: "kick", "block", "revoke_before", "require_sign_in", "change_timeouts", "kick_where", "denied", …
     uid: str | None = None  #: whom it concerns; of denied attempts the latest; None: no single user
     session_id: str | None = None
     reason: str | None = None  #: for staff; of denied attempts the latest
@@ -141,6 +150,37 @@ class KickPreview:
     people: tuple[MatchedPerson, ...] = ()  #: whose sessions these are; at most 100, those with the newest logins
 
 
+@dataclass(frozen=True, slots=True)
+class TimeoutsPreview:
+    """What a bulk change of timeouts would do: give ``filter`` and ``total`` to ``change_timeouts_where``."""
+
+    filter: SessionFilter  #: as given, limited to sessions that began before ``as_of``
+    total: int  #: how many match
+    as_of: datetime
+    read: int  #: the newest of them, at most 10,000, from which the numbers below are
+    shortened: int  #: sessions of which a timeout would be shorter, and none longer
+    lengthened: int  #: sessions of which a timeout would be longer
+    ended: int  #: sessions that are older than their new timeout: they would end. Counted above, too
+
+
+@dataclass(frozen=True, slots=True)
+class TimeoutsChange:
+    """A bulk change of timeouts: how far it has come, and what it has done."""
+
+    filter: SessionFilter  #: limited to sessions that had begun before it
+    total: int  #: sessions that matched at its begin
+    matched: int = 0  #: sessions that it has come to
+    shortened: int = 0  #: sessions of which it made a timeout shorter, and none longer
+    lengthened: int = 0  #: sessions of which it made a timeout longer
+    ended: int = 0  #: sessions that were older than their new timeout. Counted above, too
+    skipped: int = 0  #: sessions of which a timeout would be longer, left alone because of ``only_shorten``
+
+    @property
+    def changed(self) -> int:
+        """Sessions with a new timeout. The others had these timeouts, had ended, or were left alone."""
+        return self.shortened + self.lengthened
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """A bulk kick. It is kept for 30 days after its end."""
@@ -162,6 +202,7 @@ class Job:
     finished: datetime | None  #: None: it is running or paused
     error: str | None  #: why it failed, a sentence; of one that is done, what is not confirmed after a failover
     not_before: datetime | None = None  #: no session is ended before this time; None: it began at once
+    error_code: JobErrorCode | None = None  #: the error, for programs; None also for one that an older version wrote
 
     @property
     def left(self) -> int:
@@ -177,7 +218,7 @@ class Job:
     @classmethod
     def from_reply(cls, job_id: str, row: Sequence[bytes | None], asked: SessionFilter, kicked: int) -> Job:
         """Decode the values of JOB_FIELDS. Raises ValueError or OverflowError for what was never written so."""
-        state, by, reason, message, ticket, _, *numbers, error = row
+        state, by, reason, message, ticket, _, *numbers, error, raw_code = row
         total, expected, examined, pace, created, updated, finished, not_before = (
             int(raw) if raw else None for raw in numbers
         )
@@ -201,6 +242,7 @@ class Job:
             finished=None if finished is None else moment(finished),
             error=optional_text(error),
             not_before=None if not_before is None else moment(not_before),
+            error_code=next((code for code in JOB_ERROR_CODES if code.encode() == raw_code), None),
         )
 
 
@@ -227,7 +269,7 @@ class ApiKey:
     """A key for the HTTP service, and its scopes. Only a digest of the key is stored."""
 
     name: str
-    scopes: tuple[str, ...]  #: some of "record", "read", "kick"
+    scopes: tuple[str, ...]  #: some of "record", "read", "kick", "admin"
     created: datetime
     digest: str = field(repr=False)  #: the SHA-256 of the key, hex
 
@@ -318,13 +360,16 @@ class Viewer:
 def _outcome(fields: Mapping[bytes, bytes]) -> str:
     """The outcome in words: the stored ones, else made from the stored numbers."""
     if stored := fields.get(b"outcome"):
-        return text(stored)
+        chosen = fields.get(b"filter")
+        return text(stored) + (f"; filter {text(chosen)}" if chosen else "")
     parts = []
     if (number := stored_number(fields.get(b"ended"))) is not None:
         parts.append(f"{number} session{'' if number == 1 else 's'} ended" if number else "no session to end")
     if (number := stored_number(fields.get(b"demanded"))) is not None:
         sessions = f"{number} session{'' if number == 1 else 's'}" if number else "no session"
         parts.append(f"{sessions} to sign in again")
+    if (number := stored_number(fields.get(b"changed"))) is not None:
+        parts.append(_timeouts(fields, number))
     if until := fields.get(b"until"):
         end = _moment(until)
         if fields.get(b"what") == b"revoke_before":
@@ -334,6 +379,16 @@ def _outcome(fields: Mapping[bytes, bytes]) -> str:
     if was := fields.get(b"was"):
         parts.append("unblocked" if was == b"1" else "was not blocked")
     return ", ".join(parts)
+
+
+def _timeouts(fields: Mapping[bytes, bytes], number: int) -> str:
+    """The new timeouts, and of how many sessions."""
+    sessions = f"{number} session{'' if number == 1 else 's'}" if number else "no session"
+    given = [
+        f"{name} timeout {text(fields[key])} s" for name, key in (("idle", b"idle"), ("absolute", b"absolute"))
+        if fields.get(key)
+    ]  # fmt: skip
+    return f"{sessions}: {', '.join(given)}"
 
 
 def _hold(fields: Mapping[bytes, bytes], until: bytes) -> str:

@@ -9,9 +9,11 @@ from typing import Any, TypeVar
 from presence_core.keyspace import Keyspace, Shard
 from presence_core.models import NO_LABELS, Ended, Labels, Session
 from presence_core.models.sessions import label_ids
+from presence_core.operations.visitor_fields import VisitorFields
+from presence_core.schema.record import SessionRow
 from presence_core.scripts.calls import Call, Op, command
 from presence_core.scripts.sessions import LIVE as LIVE
-from presence_core.scripts.sessions import SessionRow, decode_sessions
+from presence_core.scripts.sessions import READ_SESSIONS
 from presence_core.settings import INDEXES, Settings
 from presence_core.text.search_text import FOLD
 
@@ -22,7 +24,7 @@ T = TypeVar("T")
 
 def stored_name(index: str) -> str:
     """An index as the state of a shard names it. Those of words have the version of their entries, so that a client of
-    another version scans instead: uid.3, name.3, alias.3, ip.2 (with the latest address)."""
+    another version scans instead: uid.5, name.5, alias.5, ip.2 (with the latest address)."""
     return "ip.2" if index == "ip" else f"{index}.{FOLD}"
 
 
@@ -43,7 +45,10 @@ class Context:
     clock: Callable[[], float]  #: seconds, monotonic
     server_of: Callable[[str], str]  #: the address of the server that a key is on, as far as known
     now: str = ""  #: ms; only tests and the demo's history set it: scripts read the clock of Redis
+    visitor: VisitorFields = field(default_factory=VisitorFields)  #: reads what describes a visitor
+    on_no_address: Callable[[], object] = lambda: None  #: called for a login that no rule of a network could match
     place_of: Callable[[bytes], bytes] = lambda _: b""  #: the packed place of a packed address; empty if not known
+    on_worker: Callable[[str], object] = lambda _: None  #: called about once a minute: a sentence if no worker leads
     on_layout: Callable[[], object] = lambda: None  #: called when the layout has been read, before the first change
     keyspace: Keyspace | None = None
     policy: bytes = b""
@@ -54,7 +59,8 @@ class Context:
     is_guess: bool = False  #: the layout is not stored yet
     born: bytes | None = None  #: when the layout was written, as it says itself
     look_at: float = 0.0  #: when to read the layout again, by ``clock``
-    held: dict[Any, Any] = field(default_factory=dict)  #: by name: see sessions/held_changes.py
+    worker_at: float = 0.0  #: when to read again whether a worker leads, by ``clock``
+    held: dict[Any, Any] = field(default_factory=dict)  #: by name: see durability/held_changes.py
     not_held: int = 0  #: changes that were not held because too many are
     labels: dict[tuple[int, bytes], bytes] = field(default_factory=dict)  #: (shard, label id) → text, as read before
 
@@ -127,7 +133,7 @@ class FoundSession:
 
 def found_rows(uid: str, reply: Any) -> list[FoundSession]:
     """The sessions of a reply of sessions/read_sessions.lua."""
-    sessions, labels = decode_sessions(reply)
+    sessions, labels = READ_SESSIONS.reply(reply)
     return [FoundSession(uid, session_id, state, row, labels) for session_id, state, row in sessions]
 
 

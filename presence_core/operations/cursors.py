@@ -54,7 +54,7 @@ def read_cursor(cursor: object, call: str, question: object, is_position: Callab
             return seen, position
     except (ValueError, TypeError):
         pass
-    raise InvalidArgument("cursor", f"must be the next_cursor of {call}, with the same other arguments")
+    raise InvalidArgument("cursor", f"must be the next_cursor of {call}, with the same other arguments", "malformed")
 
 
 def _digest(question: object) -> str:

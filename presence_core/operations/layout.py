@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from typing import Final, NamedTuple, TypeVar
 
 from presence_core.errors import CorruptData, InvalidArgument, PresenceError, Unavailable, foreign_data
-from presence_core.keyspace import layout_key
-from presence_core.models import text
+from presence_core.keyspace import Keyspace, layout_key
+from presence_core.models import START_A_WORKER, moment, no_worker, stored_number, text
 from presence_core.operations.context import Context, stored_names
 from presence_core.operations.server_info import ServerInfo
 from presence_core.scripts.calls import Op, command
@@ -16,6 +17,10 @@ SCHEMA: Final = 1
 
 REFRESH_EVERY: Final = 5.0
 """Seconds for which a client uses the layout that it has read."""
+
+WORKER_EVERY: Final = 60.0
+"""Seconds from the start of a client until it first reads whether a worker leads, and between two reads. A worker whose
+last beat is older does not lead: it beats at least every ten seconds."""
 
 MAX_SHARDS: Final = 1024
 
@@ -39,6 +44,7 @@ def with_layout(ctx: Context, op: Op[T]) -> Op[T]:
     if ctx.keyspace is None or ctx.is_guess:
         yield from load(ctx)
         ctx.look_at = ctx.clock() + REFRESH_EVERY
+        ctx.worker_at = ctx.worker_at or ctx.clock() + WORKER_EVERY
         ctx.on_layout()
     elif ctx.clock() >= ctx.look_at:
         yield from _refresh_when_due(ctx)
@@ -65,9 +71,12 @@ def load(ctx: Context) -> Op[None]:
     key = layout_key(ctx.settings.namespace)
     known = None if ctx.keyspace is None or ctx.is_guess else len(ctx.keyspace.shards)
     stored = yield from _read(key)
-    yield from _check_server(key)
+    is_node = yield from _check_server(key)
     if stored.schema is not None:
         _check_schema(key, stored.schema)  # before anything is written, also where only the schema is stored
+    if is_node and not ctx.is_cluster:
+        shards = _positive(key, stored.shards) if stored.shards else known or ctx.settings.shards or 1
+        yield from _check_slots(ctx, shards)
     is_guess = False
     has_lost_data = known is not None and (not stored.shards or stored.born != ctx.born)
     if not stored.shards:
@@ -82,8 +91,7 @@ def load(ctx: Context) -> Op[None]:
     _check_schema(key, stored.schema)
     if known is not None and not is_guess and (has_lost_data or (stored.shards != b"%d" % known and not stored.was)):
         stored = yield from _note_loss(key, stored, known)
-    shards = _check_shards(ctx, key, stored)
-    ctx.adopt(shards, stored.indexes, is_guess=is_guess)
+    ctx.adopt(_check_shards(ctx, key, stored), stored.indexes, is_guess=is_guess)
     ctx.born = stored.born
     ctx.know_device_keys(stored.device_keys)
     if ctx.settings.heal and not is_guess and _names_an_earlier_fold(stored.indexes):
@@ -123,7 +131,7 @@ def refresh(ctx: Context) -> Op[None]:
     """Read the layout again, and adopt it if the namespace was resharded, or its data is gone. Raises CorruptData if
     its schema was raised to one that this version does not know. Cost: one round trip."""
     key = layout_key(ctx.settings.namespace)
-    stored = yield from _read(key)
+    stored = yield from (_read(key) if ctx.clock() < ctx.worker_at else _read_with_worker(ctx, key))
     if stored.schema is not None:
         _check_schema(key, stored.schema)
     ctx.know_device_keys(stored.device_keys)
@@ -158,6 +166,24 @@ def _read(key: str) -> Op[_StoredLayout]:
     return _StoredLayout(*row)
 
 
+def _read_with_worker(ctx: Context, key: str) -> Op[_StoredLayout]:
+    """Read the layout, and in the same round trip the last beat of a worker; report whether one leads."""
+    ctx.worker_at = ctx.clock() + WORKER_EVERY
+    place = ctx.keys.common.worker
+    calls = [command(key, "HMGET", key, *_StoredLayout._fields), command(place, "HGET", place, "beat", lenient=True)]
+    try:
+        row, beat, (seconds, _) = yield [*calls, command(key, "TIME")]
+    except Unavailable as error:
+        if error.code != "NOPERM":
+            raise
+        ctx.worker_at = math.inf  # the ACL user may not read it
+        return (yield from _read(key))
+    at = stored_number(beat)
+    leads = at is not None and int(seconds) - at / 1000 < WORKER_EVERY
+    ctx.on_worker("" if leads else f"{no_worker(None if at is None else moment(at))} {START_A_WORKER}")
+    return _StoredLayout(*row)
+
+
 def _write(ctx: Context, key: str, shards: int) -> Op[_StoredLayout]:
     """Write what is missing of the layout; returns what is stored then, by this client or by another."""
     wanted = stored_names(ctx.settings.indexes)
@@ -171,16 +197,25 @@ def _write(ctx: Context, key: str, shards: int) -> Op[_StoredLayout]:
 # -- checks -----------------------------------------------------------------------------------------------------------
 
 
-def _check_server(key: str) -> Op[None]:
+def _check_server(key: str) -> Op[bool]:
+    """Whether the server is a node of a cluster, as far as it says so. Raises Unavailable if it is too old."""
     try:
-        [info] = yield [command(key, "INFO", "server")]
+        [reply] = yield [command(key, "INFO", "server")]
     except (Unavailable, CorruptData):
-        return  # the ACL user may not run INFO: on a server that is too old the scripts will fail
-    version = ServerInfo(info).version
+        return False  # the ACL user may not run INFO: on a server that is too old the scripts will fail
+    info = ServerInfo(reply)
+    version = info.version
     if version is not None and version.is_too_old:
         raise Unavailable(
             f"This server is {version.kind} {version.number}; presence_core needs Redis 7.0 or Valkey 7.2, or newer."
         )
+    return "cluster" in (info.text("redis_mode"), info.text("server_mode"))  # Valkey 8 has the other name
+
+
+def _check_slots(ctx: Context, shards: int) -> Op[None]:
+    """Raise Unavailable unless this node serves every shard. A client of one server may use a cluster of one node."""
+    places = [shard.meta for shard in Keyspace(ctx.settings.namespace, min(shards, MAX_SHARDS)).shards]
+    yield [command(place, "HMGET", place, "indexes", lenient=True) for place in places]
 
 
 def _check_schema(key: str, stored: bytes | None) -> None:

@@ -14,10 +14,10 @@ from presence_core.scripts.bulk_kick import CLAIM_JOB, CLOSE_JOB, KICK_SESSIONS,
 from presence_core.scripts.calls import Op, call_of
 from presence_core.scripts.maintenance import REMOVE_OUTDATED, REQUIRE_COMMANDS, SETTLE_SESSIONS
 from presence_core.scripts.privacy import ERASE_PERSON, REWRITE_HASH, REWRITE_STREAM
-from presence_core.scripts.script import Script
+from presence_core.scripts.script import AnyScript
 from presence_core.scripts.search import INDEX_SESSIONS, RECOUNT_FACETS, REMOVE_ADDRESSES, REMOVE_WORDS
 from presence_core.scripts.sessions import END_SESSIONS
-from presence_core.scripts.staff import WRITE_AUDIT
+from presence_core.scripts.staff import CHANGE_TIMEOUTS, WRITE_AUDIT
 
 _READS: Final = (
     "exists", "hexists", "hget", "hgetall", "hkeys", "hlen", "hmget", "smembers", "smismember", "zcard", "zmscore",
@@ -25,7 +25,7 @@ _READS: Final = (
 )  # fmt: skip
 
 
-def _commands(scripts: Iterable[Script], *more: str) -> tuple[str, ...]:
+def _commands(scripts: Iterable[AnyScript], *more: str) -> tuple[str, ...]:
     return tuple(sorted({*more, *(name for script in scripts for name in script.needs)}))
 
 
@@ -42,6 +42,8 @@ BULK_KICK_NEEDS: Final = _commands(
     (CLAIM_JOB, RAISE_JOB_FENCE, KICK_SESSIONS, CLOSE_JOB),
     "hexists", "hget", "hmget", "smembers", "smismember", "zmscore",
 )  # fmt: skip
+
+BULK_TIMEOUTS_NEEDS: Final = _commands((CHANGE_TIMEOUTS, WRITE_AUDIT))
 
 
 def require(shards: Iterable[Shard], commands: Iterable[str]) -> Op[None]:

@@ -47,7 +47,7 @@ class LastSeen:
         check.seconds("window", self.window)
         check.whole("reuse_for", self.reuse_for, 0, 3600)
         if not isinstance(self.keep_older, bool):
-            raise InvalidArgument("keep_older", "must be True or False")
+            raise InvalidArgument("keep_older", "must be True or False", "wrong_type")
         if self.is_cluster and "}" in hashed(self.key):
             raise InvalidArgument("key", "must hold braces only as a {tag} on a cluster")
 
@@ -71,7 +71,7 @@ def touch(tracker: LastSeen, member: object, now: object) -> Op[int]:
     yield CHECKED
     trimmed = 0 if tracker.keep_older else TRIMMED_BY_TOUCH
     [reply] = yield [call_of(scripts.TOUCH_LAST_SEEN, (tracker.key,), at, tracker.window, name, trimmed)]
-    return scripts.decode_number(reply)
+    return scripts.TOUCH_LAST_SEEN.reply(reply)
 
 
 @checked_first
@@ -79,7 +79,7 @@ def count(tracker: LastSeen, within: object, now: object) -> Op[int]:
     window, at = tracker.within(within), check.instant(now)
     yield CHECKED
     [reply] = yield [call_of(scripts.READ_LAST_SEEN, (tracker.key,), at, window, 0)]
-    return scripts.decode_number(reply)
+    return scripts.READ_LAST_SEEN.reply(reply)
 
 
 @checked_first
@@ -112,7 +112,7 @@ def trim(tracker: LastSeen, now: object) -> Op[int]:
     gone = 0
     while True:
         [reply] = yield [call_of(scripts.TRIM_LAST_SEEN, (tracker.key,), at, tracker.window, TRIMMED_AT_ONCE)]
-        trimmed = scripts.decode_number(reply)
+        trimmed = scripts.TRIM_LAST_SEEN.reply(reply)
         gone += trimmed
         if trimmed < TRIMMED_AT_ONCE:
             return gone
@@ -127,7 +127,7 @@ def online_friends(
     yield CHECKED
     keys = (tracker.key, friends, tracker.copy(window, share, at))
     [reply] = yield [call_of(scripts.READ_FRIENDS_LAST_SEEN, keys, at, window, share)]
-    return newest_first(scripts.decode_friends(reply))
+    return newest_first(scripts.READ_FRIENDS_LAST_SEEN.reply(reply))
 
 
 def _friends_key(key: object, same_node_as: str, named: str, is_cluster: bool) -> str:
@@ -156,7 +156,7 @@ class MinuteSets:
         check.whole("window", self.window, 1, LONGEST_WINDOW)
         check.whole("bucket", self.bucket, 1, self.window)
         if self.window % self.bucket:
-            raise InvalidArgument("bucket", "must divide window")
+            raise InvalidArgument("bucket", "must divide window", "out_of_range")
         if self.is_cluster and hashed(f"{self.prefix}:0") == f"{self.prefix}:0":
             raise InvalidArgument("prefix", "must hold a {tag} on a cluster, so that its sets lie on one node")
 
@@ -183,7 +183,7 @@ def mark(tracker: MinuteSets, member: object, now: object) -> Op[None]:
         first = _newest(tracker, at)
         keys = tracker.keys(first, 2)
         [reply] = yield [call_of(scripts.TOUCH_BUCKET, keys, at, tracker.bucket, first, tracker.ttl, name)]
-        number = scripts.decode_number(reply)
+        number = scripts.TOUCH_BUCKET.reply(reply)
         if first - number in (0, 1):
             return
         _learn(tracker, number)
@@ -208,7 +208,7 @@ def _read(tracker: MinuteSets, answer: str, wanted: int, at: str, *friends: str)
         first = _newest(tracker, at)
         keys = [*tracker.keys(first, wanted + 1), *friends]
         [reply] = yield [call_of(scripts.READ_BUCKETS, keys, at, tracker.bucket, first, wanted, answer)]
-        buckets = scripts.decode_buckets(reply)
+        buckets = scripts.READ_BUCKETS.reply(reply)
         if buckets.answer is not None:
             return buckets.answer
         _learn(tracker, buckets.present)

@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from presence_core.models import stored_number
-from presence_core.scripts.script import Script
+from presence_core.scripts.script import Script, as_sent
 
-CREATE_JOB: Final = Script("bulk_kick/create_job", repeatable=False)
-CLAIM_JOB: Final = Script("bulk_kick/claim_job", repeatable=True)
-CHANGE_JOB_STATE: Final = Script("bulk_kick/change_job_state", repeatable=False)
-CLOSE_JOB: Final = Script("bulk_kick/close_job", repeatable=True)
-RAISE_JOB_FENCE: Final = Script("bulk_kick/raise_job_fence", repeatable=True)
-KICK_SESSIONS: Final = Script("bulk_kick/kick_sessions", repeatable=True)
+CREATE_JOB: Final = Script("bulk_kick/create_job", repeatable=False, reply=as_sent)
+CLOSE_JOB: Final = Script("bulk_kick/close_job", repeatable=True, reply=as_sent)
+KICK_SESSIONS: Final = Script("bulk_kick/kick_sessions", repeatable=True, reply=as_sent)
 """Sent again, it ends and counts no session twice, and none once another runner has claimed the job. Replies with a
 number for each session; 0: that epoch of the job has ended, and nothing is done."""
 
@@ -41,8 +38,7 @@ class JobClaim(NamedTuple):
         return self.code == -2
 
 
-decode_claim: Final = JobClaim._make
-"""Decode a reply of bulk_kick/claim_job.lua."""
+CLAIM_JOB: Final = Script("bulk_kick/claim_job", repeatable=True, reply=JobClaim._make)
 
 
 class JobStateChange(NamedTuple):
@@ -57,8 +53,7 @@ class JobStateChange(NamedTuple):
         return self.code < 0
 
 
-decode_state_change: Final = JobStateChange._make
-"""Decode a reply of bulk_kick/change_job_state.lua."""
+CHANGE_JOB_STATE: Final = Script("bulk_kick/change_job_state", repeatable=False, reply=JobStateChange._make)
 
 
 class JobFence(NamedTuple):
@@ -68,10 +63,13 @@ class JobFence(NamedTuple):
     kicked: int  #: sessions that the job has ended on this shard
 
 
-def decode_fence(reply: Any) -> JobFence:
+def _decode_fence(reply: Any) -> JobFence:
     """Decode a reply of bulk_kick/raise_job_fence.lua; (0, 0) where another program's value has the job's key."""
     epoch, kicked = reply or (0, None)
     return JobFence(epoch, count(kicked))
+
+
+RAISE_JOB_FENCE: Final = Script("bulk_kick/raise_job_fence", repeatable=True, reply=_decode_fence)
 
 
 def count(raw: Any) -> int:

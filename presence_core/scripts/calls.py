@@ -8,7 +8,7 @@ from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar
 
 from presence_core.keyspace import fence_of
-from presence_core.scripts.script import Script
+from presence_core.scripts.script import AnyScript
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -35,10 +35,11 @@ class Call:
     key: str
     wire: Wire | Callable[[], Wire]  #: the command as it is sent, or a function that builds it, in a large batch
     repeatable: bool  #: may be sent again when its reply was lost
-    script: Script | None = None
+    script: AnyScript | None = None
     lenient: bool = False  #: the reply is None where the key is of a foreign type
     at: str = ""  #: send it to this node of a cluster, by its address, and not to the node that serves the key
     waits: bool = False  #: WAIT, or INFO for it: the reply is 0 if it fails, or if an earlier call was redirected
+    is_short: bool = False  #: its reply is short, other than most of its script: it may share a connection
 
     @property
     def words(self) -> Wire:
@@ -67,14 +68,17 @@ def checked_first(operation: Callable[P, Op[T]]) -> Callable[P, Op[T]]:
     return begin
 
 
-def call_of(script: Script, keys: Sequence[Any], *args: str | bytes | int) -> Call:
-    """A call of this script."""
+def call_of(script: AnyScript, keys: Sequence[Any], /, *args: str | bytes | int, **named: str | bytes | int) -> Call:
+    """A call of this script. ``named``: the arguments that it names; ``args`` come behind them."""
+    assert script.args == () or named.keys() == set(script.args), f"{script.name} has the arguments {script.args}"
+    if named:
+        args = (*(named[name] for name in script.args), *args)
     if script.fenced:
         keys = (*keys, fence_of(keys[0]))
     return Call(keys[0], (script.command, script.sha, str(len(keys)), *keys, *args), script.repeatable, script)
 
 
-def later(key: str, script: Script, build: Callable[[], Call]) -> Call:
+def later(key: str, script: AnyScript, build: Callable[[], Call]) -> Call:
     """A call that is built while the server runs the calls before it."""
     return Call(key, lambda: build().words, script.repeatable, script)
 

@@ -7,20 +7,12 @@ from typing import Any, Final, NamedTuple
 
 from presence_core.models import stored_number
 from presence_core.scripts.calls import by_two
-from presence_core.scripts.script import Script
+from presence_core.scripts.script import Script, as_sent
 
-SETTLE_SESSIONS: Final = Script("maintenance/settle_sessions", repeatable=True, seldom=["hsetnx", "sadd"], shares=True)
-REMOVE_OUTDATED: Final = Script("maintenance/remove_outdated", repeatable=True)
-FIND_DUE: Final = Script("maintenance/find_due", repeatable=True)
-FIND_OUTDATED: Final = Script("maintenance/find_outdated", repeatable=True, derives=True)
-EXAMINE_SHARD: Final = Script("maintenance/examine_shard", repeatable=True, fenced=False)
-WRITE_SAMPLE: Final = Script("maintenance/write_sample", repeatable=True, fenced=False)
-MEASURE_SHARD: Final = Script("maintenance/measure_shard", repeatable=True)
-CLAIM_LEAD: Final = Script("maintenance/claim_lead", repeatable=True, fenced=False, shares=True)
-CONFIRM_CLOCK: Final = Script("maintenance/confirm_clock", repeatable=True)
+REMOVE_OUTDATED: Final = Script("maintenance/remove_outdated", repeatable=True, reply=as_sent)
+CONFIRM_CLOCK: Final = Script("maintenance/confirm_clock", repeatable=True, reply=as_sent)
 """Replies with the ms by which the shard's clock moved more than the worker's."""
-REQUIRE_COMMANDS: Final = Script("maintenance/require_commands", repeatable=True, fenced=False)
-READ_WORKER_STATUS: Final = Script("maintenance/read_worker_status", repeatable=True, fenced=False)
+REQUIRE_COMMANDS: Final = Script("maintenance/require_commands", repeatable=True, fenced=False, reply=as_sent)
 
 
 class Settled(NamedTuple):
@@ -30,9 +22,14 @@ class Settled(NamedTuple):
     repaired: int
 
 
-def decode_settled(reply: Sequence[int] | int) -> Settled:
+def _decode_settled(reply: Sequence[int] | int) -> Settled:
     """Decode a reply of maintenance/settle_sessions.lua; or of ZREM or HDEL, which only repair."""
     return Settled(0, reply) if isinstance(reply, int) else Settled._make(reply)
+
+
+SETTLE_SESSIONS: Final = Script(
+    "maintenance/settle_sessions", repeatable=True, seldom=["hsetnx", "sadd"], shares=True, reply=_decode_settled
+)
 
 
 class DueSessions(NamedTuple):
@@ -42,8 +39,7 @@ class DueSessions(NamedTuple):
     refs: Sequence[bytes]
 
 
-decode_due: Final = DueSessions._make
-"""Decode a reply of maintenance/find_due.lua."""
+FIND_DUE: Final = Script("maintenance/find_due", repeatable=True, reply=DueSessions._make)
 
 
 class Outdated(NamedTuple):
@@ -53,8 +49,7 @@ class Outdated(NamedTuple):
     refs: Sequence[bytes]  #: ended sessions
 
 
-decode_outdated: Final = Outdated._make
-"""Decode a reply of maintenance/find_outdated.lua."""
+FIND_OUTDATED: Final = Script("maintenance/find_outdated", repeatable=True, derives=True, reply=Outdated._make)
 
 
 class ShardExamination(NamedTuple):
@@ -67,8 +62,7 @@ class ShardExamination(NamedTuple):
     missing: Sequence[bytes]  #: commands that the server does not have
 
 
-decode_examination: Final = ShardExamination._make
-"""Decode a reply of maintenance/examine_shard.lua."""
+EXAMINE_SHARD: Final = Script("maintenance/examine_shard", repeatable=True, fenced=False, reply=ShardExamination._make)
 
 
 class ShardMeasures(NamedTuple):
@@ -79,14 +73,16 @@ class ShardMeasures(NamedTuple):
     users_of_day: int
 
 
-decode_measures: Final = ShardMeasures._make
-"""Decode a reply of maintenance/measure_shard.lua."""
+MEASURE_SHARD: Final = Script("maintenance/measure_shard", repeatable=True, reply=ShardMeasures._make)
 
 
-def decode_sample(reply: int) -> bool:
+def _decode_sample(reply: int) -> bool:
     """Decode a reply of maintenance/write_sample.lua: whether the sample is there. Else it is too late, as a later
     slot has ended."""
     return reply >= 0
+
+
+WRITE_SAMPLE: Final = Script("maintenance/write_sample", repeatable=True, fenced=False, reply=_decode_sample)
 
 
 class Beat(NamedTuple):
@@ -99,10 +95,12 @@ class Beat(NamedTuple):
     wall: int | None  #: that leader's wall clock at that time
 
 
-def decode_beat(reply: Sequence[Any]) -> Beat:
-    """Decode a reply of maintenance/claim_lead.lua."""
+def _decode_beat(reply: Sequence[Any]) -> Beat:
     leads, now, *stored = reply
     return Beat(bool(leads), int(now), *map(stored_number, stored))
+
+
+CLAIM_LEAD: Final = Script("maintenance/claim_lead", repeatable=True, fenced=False, shares=True, reply=_decode_beat)
 
 
 class WorkerStatusRead(NamedTuple):
@@ -119,7 +117,11 @@ class WorkerStatusRead(NamedTuple):
         return self.fields.get(name, b"").decode("utf-8", "replace")
 
 
-def decode_worker_status(reply: Sequence[Any]) -> WorkerStatusRead:
-    """Decode a reply of maintenance/read_worker_status.lua."""
+def _decode_worker_status(reply: Sequence[Any]) -> WorkerStatusRead:
     now, flat = reply
     return WorkerStatusRead(int(now), dict(by_two(flat)))
+
+
+READ_WORKER_STATUS: Final = Script(
+    "maintenance/read_worker_status", repeatable=True, fenced=False, reply=_decode_worker_status
+)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from presence_core.scripts.script import Script
+from presence_core.scripts.script import Script, as_sent
 
-ERASE_PERSON: Final = Script("privacy/erase_person", repeatable=True, alone=True)
-REWRITE_STREAM: Final = Script("privacy/rewrite_stream", repeatable=False, alone=True)
-REWRITE_HASH: Final = Script("privacy/rewrite_hash", repeatable=True, alone=True)
-TRUNCATE_ADDRESSES: Final = Script("privacy/truncate_addresses", repeatable=True)
+REWRITE_STREAM: Final = Script("privacy/rewrite_stream", repeatable=False, alone=True, reply=as_sent)
+REWRITE_HASH: Final = Script("privacy/rewrite_hash", repeatable=True, alone=True, reply=as_sent)
+TRUNCATE_ADDRESSES: Final = Script("privacy/truncate_addresses", repeatable=True, reply=as_sent)
 
 
 class PersonErased(NamedTuple):
@@ -21,8 +20,7 @@ class PersonErased(NamedTuple):
     live: int  #: sessions that the person has begun meanwhile
 
 
-decode_erased: Final = PersonErased._make
-"""Decode a reply of privacy/erase_person.lua."""
+ERASE_PERSON: Final = Script("privacy/erase_person", repeatable=True, alone=True, reply=PersonErased._make)
 
 
 class StreamRewrite(IntEnum):

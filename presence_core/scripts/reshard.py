@@ -8,13 +8,18 @@ from typing import Any, Final, NamedTuple
 
 from presence_core.scripts.script import Script
 
-CLAIM_FENCE: Final = Script("reshard/claim_fence", repeatable=True, fenced=False)
-READ_KEYS: Final = Script("reshard/read_keys", repeatable=True, fenced=False)
-WRITE_KEYS: Final = Script("reshard/write_keys", repeatable=True, fenced=False)
-REMOVE_KEYS: Final = Script("reshard/remove_keys", repeatable=True, fenced=False)
-DROP_COPIED_CHANGES: Final = Script("reshard/drop_copied_changes", repeatable=True, fenced=False)
-COMMIT_LAYOUT: Final = Script("reshard/commit_layout", repeatable=True, fenced=False)
-FINISH_STEP: Final = Script("reshard/finish_step", repeatable=True, fenced=False)
+
+def _is_done(reply: int) -> bool:
+    """Whether a script did its work. Else the caller has lost its claim."""
+    return reply == 1
+
+
+CLAIM_FENCE: Final = Script("reshard/claim_fence", repeatable=True, fenced=False, reply=_is_done)
+WRITE_KEYS: Final = Script("reshard/write_keys", repeatable=True, fenced=False, reply=_is_done)
+REMOVE_KEYS: Final = Script("reshard/remove_keys", repeatable=True, fenced=False, reply=_is_done)
+DROP_COPIED_CHANGES: Final = Script("reshard/drop_copied_changes", repeatable=True, fenced=False, reply=_is_done)
+COMMIT_LAYOUT: Final = Script("reshard/commit_layout", repeatable=True, fenced=False, reply=_is_done)
+FINISH_STEP: Final = Script("reshard/finish_step", repeatable=True, fenced=False, reply=_is_done)
 
 
 class KeyDump(NamedTuple):
@@ -25,11 +30,9 @@ class KeyDump(NamedTuple):
     links: Sequence[bytes | None] | None = None  #: of a session's record: its fields c, en, em and q
 
 
-def decode_keys(reply: Sequence[Any]) -> list[KeyDump]:
+def _decode_keys(reply: Sequence[Any]) -> list[KeyDump]:
     """Decode a reply of reshard/read_keys.lua."""
     return list(map(KeyDump, reply[::3], reply[1::3], reply[2::3]))
 
 
-def is_done(reply: int) -> bool:
-    """Decode a reply of any other script: whether it did its work. Else the caller has lost its claim."""
-    return reply == 1
+READ_KEYS: Final = Script("reshard/read_keys", repeatable=True, fenced=False, reply=_decode_keys)

@@ -6,105 +6,15 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from presence_core.models.sessions import END_FIELDS, ODD_FIELDS, SESSION_FIELDS
+from presence_core.schema.record import NO_ROW, SessionRow
 from presence_core.scripts.calls import by_two
 from presence_core.scripts.maintenance import SETTLE_SESSIONS
-from presence_core.scripts.script import Script
+from presence_core.scripts.script import Script, as_sent
 
-BEGIN_SESSIONS: Final = Script("sessions/begin_sessions", repeatable=False, shares=True)
-LOGIN: Final = Script("sessions/login", repeatable=False, begins=[SETTLE_SESSIONS], shares=True)
-VALIDATE: Final = Script("sessions/validate", repeatable=True, reads_when_frozen=True, shares=True)
-ROTATE_SECRET: Final = Script("sessions/rotate_secret", repeatable=False, shares=True)
-REQUIRE_SIGN_IN: Final = Script("sessions/require_sign_in", repeatable=False, shares=True)
-HEARTBEAT: Final = Script("sessions/heartbeat", repeatable=True, shares=True)
-UPDATE_ATTRIBUTES: Final = Script("sessions/update_attributes", repeatable=False, shares=True)
-END_SESSIONS: Final = Script("sessions/end_sessions", repeatable=False, begins=[SETTLE_SESSIONS], shares=True)
-READ_SESSIONS: Final = Script("sessions/read_sessions", repeatable=True, derives=True)
-REVOKE_BEFORE: Final = Script("sessions/revoke_before", repeatable=True, shares=True)
-READ_LATEST_LOGIN: Final = Script("sessions/read_latest_login", repeatable=True, shares=True)
-RAISE_LOGIN_FLOOR: Final = Script("sessions/raise_login_floor", repeatable=True, shares=True)
-READ_EVENTS: Final = Script("sessions/read_events", repeatable=True)
+RAISE_LOGIN_FLOOR: Final = Script("sessions/raise_login_floor", repeatable=True, shares=True, reply=as_sent)
 
-UNKNOWN, LIVE, ENDED, NO_RECORD, SIGN_IN_REQUIRED, AUTHENTICATION_TOO_OLD = range(6)
+UNKNOWN, LIVE, ENDED, NO_RECORD, SIGN_IN_REQUIRED, AUTHENTICATION_TOO_OLD, OLD_SECRET = range(7)
 """What a session is now, as ``include/sessions/session_state.lua`` returns it."""
-
-
-class SessionRow(NamedTuple):
-    """The values of SESSION_FIELDS, END_FIELDS and ODD_FIELDS (models/sessions.py). The ends are None where it has not
-    ended."""
-
-    seen: bytes | None = None
-    core: bytes | None = None
-    name: bytes | None = None
-    aliases: bytes | None = None
-    last_ip: bytes | None = None
-    attributes: bytes | None = None
-    client: bytes | None = None
-    agent: bytes | None = None
-    authentication: bytes | None = None
-    demand: bytes | None = None
-    end_reason: bytes | None = None
-    at: bytes | None = None
-    cause: bytes | None = None
-    by: bytes | None = None
-    note: bytes | None = None
-    ticket: bytes | None = None
-    message: bytes | None = None
-    replaced_by: bytes | None = None
-    odd: bytes | None = None  #: of ODD_FIELDS
-    place: bytes | None = None
-
-    @property
-    def login(self) -> int:
-        """Login time, ms; 0 where there is no record."""
-        return int.from_bytes(self.core[:8], "big") if self.core else 0
-
-    @property
-    def demand_message(self) -> str:
-        """The id of staff's message with a required sign-in; empty if there is none."""
-        return (self.demand or b"")[8:].decode("ascii", "replace")
-
-    @property
-    def secret(self) -> bytes:
-        """The digest of the secret."""
-        return (self.core or b"")[16:32]
-
-    def with_end(self, how: Sequence[bytes | int]) -> SessionRow:
-        """The row with the end that `closing` holds for it: END_FIELDS and values."""
-        ends = {
-            _END_NAMES[name]: value if isinstance(value, bytes) else str(value).encode() for name, value in by_two(how)
-        }
-        return self._replace(**ends)
-
-
-_END_NAMES: Final[dict[Any, str]] = {
-    b"e": "end_reason", b"ea": "at", b"ec": "cause", b"eb": "by", b"en": "note", b"et": "ticket", b"em": "message",
-    b"er": "replaced_by",
-}  # fmt: skip
-NO_ROW: Final = SessionRow()
-_STORED: Final = tuple(name.encode() for name in (*SESSION_FIELDS, *END_FIELDS, *ODD_FIELDS))
-_PLACES: Final = {name: place for place, name in enumerate(_STORED)}
-
-
-_LIVE_FIELDS: Final = len(SESSION_FIELDS) + 1
-_NO_END: Final = (None,) * (len(END_FIELDS) - 1)
-
-
-def _row(values: Sequence[bytes | None]) -> SessionRow:
-    """A row of include/sessions/session_state.lua: one that has not ended has ODD_FIELDS behind its field ``e``."""
-    if len(values) == _LIVE_FIELDS + len(ODD_FIELDS):
-        return SessionRow(*values[:_LIVE_FIELDS], *_NO_END, *values[_LIVE_FIELDS:])
-    return SessionRow(*values)
-
-
-def decode_record(reply: Any) -> SessionRow:
-    """Decode the reply to HGETALL of a record."""
-    flat = iter(reply)
-    values: list[bytes | None] = [None] * len(_STORED)
-    for name, value in reply.items() if isinstance(reply, dict) else zip(flat, flat, strict=True):
-        if name in _PLACES:
-            values[_PLACES[name]] = value
-    return SessionRow._make(values)
 
 
 class LoginReply(NamedTuple):
@@ -113,6 +23,7 @@ class LoginReply(NamedTuple):
     row: SessionRow  #: last seen, core, authentication, demand and what is odd
     replaced: list[str]  #: ids of sessions that a limit ended
     overdue: list[str]  #: ids of sessions that were found past their deadline and ended
+    has_no_address: bool = False  #: while a block rule names a network
 
 
 class RefusedReply(NamedTuple):
@@ -125,19 +36,22 @@ class RefusedReply(NamedTuple):
     kind: str = ""  #: of a block rule
 
 
-def decode_login(reply: Sequence[Any]) -> LoginReply | RefusedReply:
+def _decode_login(reply: Sequence[Any]) -> LoginReply | RefusedReply:
     """Decode a reply of sessions/login.lua."""
     code, *rest = reply
     if code == b"ok":
-        seen, core, replaced, overdue, (authentication, demand), odd = rest
+        seen, core, replaced, overdue, (authentication, demand), odd, has_no_address = rest
         row = SessionRow(seen, core, authentication=authentication, demand=demand, odd=odd)
-        return LoginReply(row, _texts(replaced), _texts(overdue))
+        return LoginReply(row, _texts(replaced), _texts(overdue), bool(has_no_address))
     if code == b"blocked":
         return RefusedReply("blocked", False, *rest)
     if code == b"block_rule":
         kind, message, until = rest
         return RefusedReply("block_rule", False, message, until, kind.decode())
     return RefusedReply(code.decode(), bool(rest))
+
+
+LOGIN: Final = Script("sessions/login", repeatable=False, begins=[SETTLE_SESSIONS], shares=True, reply=_decode_login)
 
 
 class BegunSession(NamedTuple):
@@ -150,9 +64,12 @@ class BegunSession(NamedTuple):
 _BEGUN: Final = struct.Struct(">QQ")
 
 
-def decode_begun(reply: bytes) -> list[BegunSession | None]:
+def _decode_begun(reply: bytes) -> list[BegunSession | None]:
     """Decode a reply of sessions/begin_sessions.lua: None where a session needs a decision; empty where all do."""
     return [BegunSession(login, seen) if login else None for login, seen in _BEGUN.iter_unpack(reply)]
+
+
+BEGIN_SESSIONS: Final = Script("sessions/begin_sessions", repeatable=False, shares=True, reply=_decode_begun)
 
 
 class ValidateReply(NamedTuple):
@@ -167,27 +84,71 @@ class ValidateReply(NamedTuple):
 _UNKNOWN_REPLY: Final = ValidateReply(UNKNOWN, NO_ROW, False)
 
 
-def decode_validate(reply: Sequence[Any]) -> ValidateReply:
+def _decode_validate(reply: Sequence[Any]) -> ValidateReply:
     """Decode a reply of sessions/validate.lua."""
     if len(reply) == 1:
         [state] = reply
         return _UNKNOWN_REPLY if state == UNKNOWN else ValidateReply(state, NO_ROW, False)
     state, values, how = reply[:3]
-    row = _row(values)
+    row = SessionRow(*values)
     if state == LIVE:
         return ValidateReply(state, row, False, how)
     return ValidateReply(state, row.with_end(how) if how else row, len(reply) > 3)
 
 
-def decode_update(reply: Sequence[Any]) -> ValidateReply | None:
-    """Decode a reply of sessions/update_attributes.lua; None: all attributes together would be too long."""
-    return None if reply[0] == b"too long" else decode_validate(reply)
+VALIDATE: Final = Script(
+    "sessions/validate", repeatable=True, reads_when_frozen=True, shares=True, reply=_decode_validate
+)
 
 
-def decode_rotation(reply: Sequence[Any]) -> ValidateReply:
+class UpdateReply(NamedTuple):
+    """A session that was to be changed. Where ``refused`` is not empty, nothing was."""
+
+    session: ValidateReply = _UNKNOWN_REPLY
+    name: bytes = b""  #: before
+    aliases: bytes = b""  #: before, one a line
+    refused: str = ""  #: "too long": all attributes together. "other client": it has another label by now
+
+
+def _decode_update(reply: Sequence[Any]) -> UpdateReply:
+    """Decode a reply of sessions/update_session.lua."""
+    if isinstance(reply[0], bytes):
+        return UpdateReply(refused=reply[0].decode())
+    if reply[0] == LIVE:
+        *session, name, aliases = reply
+        return UpdateReply(_decode_validate(session), name, aliases)
+    return UpdateReply(_decode_validate(reply))
+
+
+UPDATE_SESSION: Final = Script("sessions/update_session", repeatable=False, shares=True, reply=_decode_update)
+
+
+NOTE_OLD_SECRET: Final = Script("sessions/note_old_secret", repeatable=True, shares=True, reply=as_sent)
+
+
+class RotateReply(NamedTuple):
+    """A session that got a new secret, or has just got one."""
+
+    state: int
+    row: SessionRow
+    is_overdue: bool  #: past its deadline, and its end is to be written
+    follower: int = 0  #: the caller's number, if its secret had been replaced a moment ago
+    nonces: bytes = b""  #: then: by which the present secret follows from the caller's, 16 bytes each
+
+
+def _decode_rotation(reply: Sequence[Any]) -> RotateReply:
     """Decode a reply of sessions/rotate_secret.lua."""
     state, *rest = reply
-    return ValidateReply(state, _row(rest[0]) if rest else NO_ROW, len(rest) > 1)
+    if not rest:
+        return RotateReply(state, NO_ROW, False)
+    values, *more = rest
+    is_overdue, *following = more or (0,)
+    return RotateReply(state, SessionRow(*values), bool(is_overdue), *following)
+
+
+ROTATE_SECRET: Final = Script(
+    "sessions/rotate_secret", repeatable=False, seldom=["set"], shares=True, reply=_decode_rotation
+)
 
 
 class DemandReply(NamedTuple):
@@ -197,10 +158,13 @@ class DemandReply(NamedTuple):
     session_ids: list[str]  #: of live sessions
 
 
-def decode_demand(reply: Sequence[Any]) -> DemandReply:
+def _decode_demand(reply: Sequence[Any]) -> DemandReply:
     """Decode a reply of sessions/require_sign_in.lua."""
     at, session_ids = reply
     return DemandReply(at, _texts(session_ids))
+
+
+REQUIRE_SIGN_IN: Final = Script("sessions/require_sign_in", repeatable=False, shares=True, reply=_decode_demand)
 
 
 class HeartbeatReply(NamedTuple):
@@ -210,9 +174,12 @@ class HeartbeatReply(NamedTuple):
     is_overdue: bool
 
 
-def decode_heartbeat(reply: Sequence[int]) -> list[HeartbeatReply]:
+def _decode_heartbeat(reply: Sequence[int]) -> list[HeartbeatReply]:
     """Decode a reply of sessions/heartbeat.lua."""
     return [HeartbeatReply(abs(place) - 1, place < 0) for place in reply]
+
+
+HEARTBEAT: Final = Script("sessions/heartbeat", repeatable=True, shares=True, reply=_decode_heartbeat)
 
 
 class EndReply(NamedTuple):
@@ -231,11 +198,15 @@ class EndReply(NamedTuple):
         return self.rows[0]
 
 
-def decode_end(reply: Sequence[Any]) -> EndReply:
+def _decode_end(reply: Sequence[Any]) -> EndReply:
     """Decode a reply of sessions/end_sessions.lua."""
     ended, overdue, rows, block, now, newest = reply
-    found = [SessionRow(*row[:10])._replace(**dict(zip(("odd", "place"), row[10:], strict=False))) for row in rows]
-    return EndReply(_texts(ended), _texts(overdue), found, block, now, newest)
+    return EndReply(_texts(ended), _texts(overdue), [SessionRow(*row) for row in rows], block, now, newest)
+
+
+END_SESSIONS: Final = Script(
+    "sessions/end_sessions", repeatable=False, begins=[SETTLE_SESSIONS], shares=True, reply=_decode_end
+)
 
 
 class ReadSession(NamedTuple):
@@ -246,14 +217,17 @@ class ReadSession(NamedTuple):
     row: SessionRow
 
 
-def decode_sessions(reply: Sequence[Any]) -> tuple[list[ReadSession], Mapping[bytes, bytes]]:
+def _decode_sessions(reply: Sequence[Any]) -> tuple[list[ReadSession], Mapping[bytes, bytes]]:
     """Decode a reply of sessions/read_sessions.lua: the sessions, and the texts of their label ids."""
     flat, labels = reply
     found = []
     for session_id, state, values, how in zip(flat[::4], flat[1::4], flat[2::4], flat[3::4], strict=True):
-        row = _row(values)
+        row = SessionRow(*values)
         found.append(ReadSession(session_id.decode("utf-8", "replace"), state, row.with_end(how) if how else row))
     return found, {label: text for label, text in by_two(labels) if label and text}
+
+
+READ_SESSIONS: Final = Script("sessions/read_sessions", repeatable=True, derives=True, reply=_decode_sessions)
 
 
 class RevokeReply(NamedTuple):
@@ -264,8 +238,7 @@ class RevokeReply(NamedTuple):
     ended: int  #: sessions of the list that it ends
 
 
-decode_revoke: Final = RevokeReply._make
-"""Decode a reply of sessions/revoke_before.lua."""
+REVOKE_BEFORE: Final = Script("sessions/revoke_before", repeatable=True, shares=True, reply=RevokeReply._make)
 
 
 class LatestLogin(NamedTuple):
@@ -277,8 +250,7 @@ class LatestLogin(NamedTuple):
     demanded: int  #: when staff last required a sign-in; 0: never
 
 
-decode_latest_login: Final = LatestLogin._make
-"""Decode a reply of sessions/read_latest_login.lua."""
+READ_LATEST_LOGIN: Final = Script("sessions/read_latest_login", repeatable=True, shares=True, reply=LatestLogin._make)
 
 
 class StreamEvent(NamedTuple):
@@ -298,7 +270,7 @@ class EventsReply(NamedTuple):
     events: list[StreamEvent]
 
 
-def decode_events(reply: Sequence[Any]) -> EventsReply:
+def _decode_events(reply: Sequence[Any]) -> EventsReply:
     """Decode a reply of sessions/read_events.lua."""
     gap, last, flat = reply
     events = []
@@ -308,6 +280,9 @@ def decode_events(reply: Sequence[Any]) -> EventsReply:
             StreamEvent(entry_id.decode(), fields.get(b"k", b"unknown"), fields.get(b"r", b""), fields.get(b"a", b""))
         )
     return EventsReply(bool(gap), last.decode(), events)
+
+
+READ_EVENTS: Final = Script("sessions/read_events", repeatable=True, reply=_decode_events)
 
 
 def _texts(raw: Sequence[bytes]) -> list[str]:

@@ -7,34 +7,61 @@ from typing import Any, Final, NamedTuple
 
 from presence_core.models import stored_number
 from presence_core.scripts.calls import by_two
-from presence_core.scripts.script import Script
+from presence_core.scripts.script import Script, as_sent
 
-BLOCK_USER: Final = Script("staff/block_user", repeatable=False, shares=True)
-UNBLOCK_USER: Final = Script("staff/unblock_user", repeatable=False, shares=True)
-READ_BLOCKS: Final = Script("staff/read_blocks", repeatable=True, shares=True)
-RELEASE_BLOCKS: Final = Script("staff/release_blocks", repeatable=True)
-READ_BLOCK_RULES: Final = Script("staff/read_block_rules", repeatable=True)
-STORE_BLOCK_RULES: Final = Script("staff/store_block_rules", repeatable=False)
-READ_AUDIT: Final = Script("staff/read_audit", repeatable=True)
-TRIM_AUDIT: Final = Script("staff/trim_audit", repeatable=True)
-COUNT_DENIED: Final = Script("staff/count_denied", repeatable=False, fenced=False, shares=True)
-WRITE_AUDIT: Final = Script("staff/write_audit", repeatable=False, shares=True)
-SET_MEMBER: Final = Script("staff/set_member", repeatable=False)
-SAVE_ITEM: Final = Script("staff/save_item", repeatable=False)
-NOTE_VIEWER: Final = Script("staff/note_viewer", repeatable=True, fenced=False)
+RELEASE_BLOCKS: Final = Script("staff/release_blocks", repeatable=True, reply=as_sent)
+STORE_BLOCK_RULES: Final = Script("staff/store_block_rules", repeatable=False, reply=as_sent)
+TRIM_AUDIT: Final = Script("staff/trim_audit", repeatable=True, reply=as_sent)
+COUNT_DENIED: Final = Script("staff/count_denied", repeatable=False, fenced=False, shares=True, reply=as_sent)
+WRITE_AUDIT: Final = Script("staff/write_audit", repeatable=False, shares=True, reply=as_sent)
 
 RawBlock = Sequence[bytes | None]
 """The values of BLOCK_FIELDS, which ``Block.from_reply`` reads."""
 
 
-def decode_block(reply: Any) -> RawBlock | None:
+def _decode_block(reply: Any) -> RawBlock | None:
     """Decode a reply of staff/block_user.lua: the block as it is now; None: nothing was done."""
     return reply or None
 
 
-def decode_unblock(reply: int) -> bool:
+BLOCK_USER: Final = Script("staff/block_user", repeatable=False, shares=True, reply=_decode_block)
+
+
+def _decode_unblock(reply: int) -> bool:
     """Decode a reply of staff/unblock_user.lua: whether the user was blocked."""
     return reply == 1
+
+
+UNBLOCK_USER: Final = Script("staff/unblock_user", repeatable=False, shares=True, reply=_decode_unblock)
+
+
+class ChangedSession(NamedTuple):
+    """A session whose timeouts were changed."""
+
+    session_id: str
+    seen: bytes
+    core: bytes
+
+
+class TimeoutsReply(NamedTuple):
+    """The timeouts of sessions of one user."""
+
+    now: int
+    changed: list[ChangedSession]
+    longer: str = ""  #: the timeout that would be longer, so that nothing was changed
+
+
+def _decode_timeouts(reply: Sequence[Any]) -> TimeoutsReply:
+    """Decode a reply of staff/change_timeouts.lua."""
+    first, *rest = reply
+    if not rest:
+        return TimeoutsReply(0, [], first.decode())
+    [flat] = rest
+    rows = zip(flat[::3], flat[1::3], flat[2::3], strict=True)
+    return TimeoutsReply(first, [ChangedSession(session_id.decode(), seen, core) for session_id, seen, core in rows])
+
+
+CHANGE_TIMEOUTS: Final = Script("staff/change_timeouts", repeatable=False, shares=True, reply=_decode_timeouts)
 
 
 class BlockRead(NamedTuple):
@@ -52,9 +79,11 @@ class BlockRead(NamedTuple):
         return self.state == 2
 
 
-def decode_blocks(reply: Sequence[Any]) -> list[BlockRead]:
-    """Decode a reply of staff/read_blocks.lua: one for each user."""
+def _decode_blocks(reply: Sequence[Any]) -> list[BlockRead]:
     return [BlockRead._make(block) for block in reply]
+
+
+READ_BLOCKS: Final = Script("staff/read_blocks", repeatable=True, shares=True, reply=_decode_blocks)
 
 
 class ShardRules(NamedTuple):
@@ -65,10 +94,12 @@ class ShardRules(NamedTuple):
     rules: dict[bytes, bytes]  #: field of the HASH → the rule as JSON
 
 
-def decode_rules(reply: Sequence[Any]) -> ShardRules:
-    """Decode a reply of staff/read_block_rules.lua."""
+def _decode_rules(reply: Sequence[Any]) -> ShardRules:
     now, version, flat = reply
     return ShardRules(now, rules_version(version), dict(by_two(flat)))
+
+
+READ_BLOCK_RULES: Final = Script("staff/read_block_rules", repeatable=True, reply=_decode_rules)
 
 
 def rules_version(raw: bytes | None) -> int:
@@ -87,8 +118,7 @@ class MemberWrite(NamedTuple):
     record: bytes
 
 
-decode_member: Final = MemberWrite._make
-"""Decode a reply of staff/set_member.lua."""
+SET_MEMBER: Final = Script("staff/set_member", repeatable=False, reply=MemberWrite._make)
 
 
 class AuditChunk(NamedTuple):
@@ -99,10 +129,12 @@ class AuditChunk(NamedTuple):
     entries: list[tuple[bytes, dict[bytes, bytes]]]  #: stream id and fields, newest first
 
 
-def decode_audit(reply: Sequence[Any]) -> AuditChunk:
-    """Decode a reply of staff/read_audit.lua."""
+def _decode_audit(reply: Sequence[Any]) -> AuditChunk:
     now, total, entries = reply
     return AuditChunk(now, total, [(stream_id, dict(by_two(flat))) for stream_id, flat in entries])
+
+
+READ_AUDIT: Final = Script("staff/read_audit", repeatable=True, reply=_decode_audit)
 
 
 TOO_MANY_ITEMS, TOO_MANY_BYTES, TOO_MANY_LISTS = -1, -2, -3
@@ -116,12 +148,17 @@ class SavedChange(NamedTuple):
     at: int  #: ms
 
 
-def decode_saved(reply: Sequence[Any]) -> SavedChange:
-    """Decode a reply of staff/save_item.lua."""
+def _decode_saved(reply: Sequence[Any]) -> SavedChange:
     code, at = reply
     return SavedChange(code, int(at))
 
 
-def decode_viewers(reply: Sequence[bytes]) -> list[tuple[bytes, int]]:
+SAVE_ITEM: Final = Script("staff/save_item", repeatable=False, reply=_decode_saved)
+
+
+def _decode_viewers(reply: Sequence[bytes]) -> list[tuple[bytes, int]]:
     """Decode a reply of staff/note_viewer.lua: name, and since when, ms."""
     return [(name, int(since)) for name, since in by_two(reply)]
+
+
+NOTE_VIEWER: Final = Script("staff/note_viewer", repeatable=True, fenced=False, reply=_decode_viewers)

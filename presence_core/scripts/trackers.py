@@ -8,22 +8,29 @@ from typing import Any, Final, NamedTuple
 from presence_core.scripts.calls import scored
 from presence_core.scripts.script import Script
 
-TOUCH_LAST_SEEN: Final = Script("trackers/touch_last_seen", repeatable=True, fenced=False, shares=True)
-TRIM_LAST_SEEN: Final = Script("trackers/trim_last_seen", repeatable=True, fenced=False)
-READ_LAST_SEEN: Final = Script("trackers/read_last_seen", repeatable=True, fenced=False)
-READ_FRIENDS_LAST_SEEN: Final = Script("trackers/read_friends_last_seen", repeatable=True, fenced=False)
-TOUCH_BUCKET: Final = Script("trackers/touch_bucket", repeatable=True, fenced=False, shares=True)
-READ_BUCKETS: Final = Script("trackers/read_buckets", repeatable=True, fenced=False)
 
-
-def decode_number(reply: Any) -> int:
-    """Decode a reply that is one number: of the scripts that touch or trim, and of READ_LAST_SEEN where it counts."""
+def _decode_number(reply: Any) -> int:
+    """Decode a reply that is one number: of the scripts that touch or trim, and of READ_LAST_SEEN where it counts. Its
+    pages are read by ``decode_last_seen``."""
     return int(reply)
 
 
-def decode_friends(reply: Sequence[bytes]) -> dict[bytes, float]:
+TOUCH_LAST_SEEN: Final = Script(
+    "trackers/touch_last_seen", repeatable=True, fenced=False, shares=True, reply=_decode_number
+)
+TRIM_LAST_SEEN: Final = Script("trackers/trim_last_seen", repeatable=True, fenced=False, reply=_decode_number)
+READ_LAST_SEEN: Final = Script("trackers/read_last_seen", repeatable=True, fenced=False, reply=_decode_number)
+TOUCH_BUCKET: Final = Script("trackers/touch_bucket", repeatable=True, fenced=False, shares=True, reply=_decode_number)
+
+
+def _decode_friends(reply: Sequence[bytes]) -> dict[bytes, float]:
     """Decode a reply of trackers/read_friends_last_seen.lua: when each friend was last seen."""
     return dict(scored(reply))
+
+
+READ_FRIENDS_LAST_SEEN: Final = Script(
+    "trackers/read_friends_last_seen", repeatable=True, fenced=False, reply=_decode_friends
+)
 
 
 class BucketsReply(NamedTuple):
@@ -33,6 +40,9 @@ class BucketsReply(NamedTuple):
     answer: Any = None  #: a number, or members by bucket; None where the keys did not hold the present bucket
 
 
-def decode_buckets(reply: Sequence[Any]) -> BucketsReply:
+def _decode_buckets(reply: Sequence[Any]) -> BucketsReply:
     """Decode a reply of trackers/read_buckets.lua."""
     return BucketsReply(*reply)
+
+
+READ_BUCKETS: Final = Script("trackers/read_buckets", repeatable=True, fenced=False, reply=_decode_buckets)

@@ -17,3 +17,12 @@ def families(user_agent: str) -> tuple[str, str]:
 
     os, browser = parse_os(user_agent), parse_user_agent(user_agent)
     return (os.family if os else ""), (browser.family if browser else "")
+
+
+@lru_cache(maxsize=4096)
+def is_crawler(user_agent: str) -> bool:
+    """Whether it names a known crawler or monitor, such as Googlebot. Any client can write any user agent."""
+    from ua_parser import parse_device
+
+    device = parse_device(user_agent)
+    return device is not None and device.family == "Spider"

@@ -45,8 +45,6 @@ def _raise_if_cancelled(requests_before: int) -> None:
 
 
 class _LoopState:
-    """What belongs to one event loop."""
-
     def __init__(self) -> None:
         self.nodes: dict[str, NodeChannels] = {}  #: by name; "" for a single server
         self.borrowed: asyncio.Semaphore | None = None  #: for the connections of the caller's own pool
@@ -108,7 +106,6 @@ class AsyncTransport(BaseTransport):
         return state
 
     async def run(self, operation: Op[T]) -> T:
-        """Run an operation and return its result."""
         carry_out = functools.partial(self._carry_out, self._state())
         return await drive_async(run_operation(self._router, operation, self._timeout), carry_out)
 
@@ -259,7 +256,6 @@ class AsyncTransport(BaseTransport):
         return None if isinstance(answer, Failed) or isinstance(answer[0], Exception) else answer[0]
 
     async def nodes(self, *, refresh: bool = False) -> list[str]:
-        """See SyncTransport.nodes."""
         state = self._state()
         if not self._router.is_ready:
             await self._connect()
@@ -268,7 +264,6 @@ class AsyncTransport(BaseTransport):
         return self._router.names()
 
     async def close(self) -> None:
-        """Close our own connections."""
         if self._watch is not None:
             self._watch.leave(self)
         state = self._states.pop(asyncio.get_running_loop(), None)

@@ -1,8 +1,8 @@
 """One connection to Redis that many callers of an event loop share: asyncio only.
 
-``Channel`` queues requests, and writes all that are due in one turn of the loop at once. ``Wire`` is one open
-connection: it reads the replies, in order, and gives each request its own. redis-py connects (TLS, AUTH, RESP 2 or 3,
-Sentinel, Cluster); then the wire takes its place as the protocol of the transport.
+``Channel`` queues requests and writes them in groups, so that the server works while the loop serves other callers.
+``Wire`` is one open connection: it reads the replies, in order, and gives each request its own. redis-py connects (TLS,
+AUTH, RESP 2 or 3, Sentinel, Cluster); then the wire takes its place as the protocol of the transport.
 
 - What is in the queue has not been written: it survives the loss of a connection, and goes to the next one.
 - What is written is bounded in calls and bytes. Beyond that, requests wait in the queue, in their order.
@@ -61,6 +61,7 @@ _INCOMPLETE: Final = object()
 _PUSH: Final = getattr(hiredis, "PushNotification", ())  # hiredis before 3.2 has no type for them
 _UNUSUAL: Final = (redis.ConnectionError, _PUSH) if _PUSH else redis.ConnectionError
 _TICK: Final = 0.01  # seconds: thousands of requests may be overdue one by one, and each time all are looked at
+_GROUP: Final = 8  # requests that are not held back until the next turn of the loop
 _TURNS: Final = 3  # of the loop, for a socket with something to read before the first request
 
 
@@ -255,11 +256,13 @@ class Channel:
         self._queue.append(request)
         if until < self._timer_at:
             self._set_timer(until)
-        self.go_on()
+        if len(self._queue) == _GROUP:
+            self._write()
+        else:
+            self.go_on()
         return request
 
     def go_on(self) -> None:
-        """Write what waits, in the next turn of the loop: then all that is due goes together."""
         if self._queue and not self._is_due:
             self._is_due = True
             self._loop.call_soon(self._write)
@@ -376,7 +379,6 @@ class Channel:
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def lost(self, wire: Wire) -> None:
-        """The wire has closed."""
         if self._wire is wire:
             self._wire = None
             self.go_on()
@@ -493,4 +495,4 @@ class NodeChannels:
 def _may_share(call: Call) -> bool:
     if call.script is None:
         return not call.waits and call.words[0] in _SHORT
-    return call.script.shares
+    return call.script.shares or call.is_short

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit
 
 import redis
 import redis.asyncio
@@ -13,7 +14,7 @@ from redis.asyncio.retry import Retry as AsyncRetry
 from redis.asyncio.sentinel import Sentinel as AsyncSentinel
 from redis.asyncio.sentinel import SentinelConnectionPool as AsyncSentinelPool
 from redis.backoff import NoBackoff
-from redis.cluster import RedisCluster
+from redis.cluster import ClusterNode, RedisCluster
 from redis.connection import parse_url
 from redis.exceptions import RedisClusterException, RedisError
 from redis.retry import Retry
@@ -86,34 +87,44 @@ def check_client(client: object, *, use_asyncio: bool) -> None:
 def connect(url: str, timeout: float, *, use_asyncio: bool) -> Any:
     """A client for redis://, unix://, redis+sentinel:// or redis+cluster://; with TLS for rediss in place of redis."""
     if not isinstance(url, str):
-        raise InvalidArgument("url", "must be text")
+        raise InvalidArgument("url", "must be text", "wrong_type")
     scheme, _, rest = url.partition("://")
+    make = _MAKERS.get(scheme)
+    if make is None:
+        raise InvalidArgument("url", f"must begin with {', '.join(_KNOWN[:-1])} or {_KNOWN[-1]}")
+    if _has_raw_sign(scheme, rest):
+        raise InvalidArgument("url", f"cannot be read: {_ENCODE}", "malformed")
     retry = (AsyncRetry if use_asyncio else Retry)(NoBackoff(), 0)
     options: dict[str, Any] = {"socket_timeout": timeout, "socket_connect_timeout": timeout, "retry": retry}
     try:
-        secure = tls.in_url(url)
-        checked = {name: value for name, value in secure.items() if name == "ssl_check_hostname"}
-        if scheme in ("redis", "rediss", "unix"):
-            _options_in(url)
-            client: Any = (redis.asyncio.Redis if use_asyncio else redis.Redis).from_url(url, **options, **checked)
-            return _with_known_options(client)
-        if scheme in ("redis+cluster", "rediss+cluster"):
-            url = f"{scheme.partition('+')[0]}://{rest}"
-            given = _options_in(url)
-            names = {name for name in given if not name.startswith("ssl_")}  # tls.py has checked those
-            if "host" not in given or given["db"] or names - inspect.signature(AsyncRedisCluster).parameters.keys():
-                raise ValueError("host, database or options: redis-py would ignore them")
-            cluster = AsyncRedisCluster if use_asyncio else RedisCluster
-            return cluster.from_url(url, **options, **checked)
-        if scheme in ("redis+sentinel", "rediss+sentinel"):
-            return _sentinel(url, options, secure, use_asyncio)
+        return make(url, options, tls.in_url(url), use_asyncio)
     except InvalidArgument:
         raise
     except (ValueError, TypeError):
-        raise InvalidArgument("url", "cannot be read: check host, port and options") from None
+        hint = f"; {_ENCODE}" if "@" in rest else ""
+        raise InvalidArgument("url", f"cannot be read: check host, port and options{hint}") from None
     except (RedisError, RedisClusterException, OSError) as error:
-        raise explained(error, _without_secrets(url), tls=tls.speaks_tls(url)) from error
-    raise InvalidArgument("url", "must begin with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://")
+        raise explained(error, ", ".join(_split(rest)[1]), tls=tls.speaks_tls(url)) from error
+
+
+_ENCODE: Final = "in user name, password and path, write / as %2F, # as %23, ? as %3F, @ as %40 and % as %25"
+
+
+def _has_raw_sign(scheme: str, rest: str) -> bool:
+    """Whether a "/", "?" or "#" of a password seems to end the host: redis-py would go to another host, or leave out a
+    part of the password."""
+    before_query, _, query = rest.partition("?")
+    authority, _, path = before_query.partition("/")
+    if "#" in rest or any("@" in option.partition("=")[0] for option in query.split("&")):
+        return True
+    return "@" in path and (scheme != "unix" or (authority != "" and "@" not in authority))
+
+
+def _split(rest: str) -> tuple[str, list[str], str]:
+    """A URL behind "://": user name, password and "@", if it has any; the hosts; what follows them."""
+    size = min(len(rest.partition(sign)[0]) for sign in "/?")
+    credentials, at, hosts = rest[:size].rpartition("@")
+    return credentials + at, hosts.split(","), rest[size:]
 
 
 def connect_without_pool(url: str, timeout: float) -> Any:
@@ -147,18 +158,51 @@ def _with_known_options(client: Any) -> Any:
     return client
 
 
+def _server(url: str, options: dict[str, Any], secure: dict[str, Any], use_asyncio: bool) -> Any:
+    """redis://user:password@host:6379/db, or unix://user:password@/path?db=."""
+    scheme, _, rest = url.partition("://")
+    if scheme != "unix" and len(_split(rest)[1]) > 1:
+        several = " or ".join(f"{scheme}+{kind}://" for kind in ("cluster", "sentinel"))
+        raise InvalidArgument("url", f"must begin with {several} to name several hosts", "malformed")
+    _options_in(url)
+    client = (redis.asyncio.Redis if use_asyncio else redis.Redis).from_url(url, **options, **_host_check(secure))
+    return _with_known_options(client)
+
+
+def _cluster(url: str, options: dict[str, Any], secure: dict[str, Any], use_asyncio: bool) -> Any:
+    """redis+cluster://user:password@h1:6379,h2,[::1]:7001. The layout comes from a node that answers: each may take its
+    part of the time limit."""
+    scheme, _, rest = url.partition("://")
+    credentials, hosts, tail = _split(rest)
+    urls = [f"{scheme.partition('+')[0]}://{credentials}{host}{tail}" for host in hosts]
+    nodes = []
+    for each in urls:
+        given = _options_in(each)
+        names = {name for name in given if not name.startswith("ssl_")}  # tls.py has checked those
+        if "host" not in given or given["db"] or names - inspect.signature(AsyncRedisCluster).parameters.keys():
+            raise ValueError("host, database or options: redis-py would ignore them")
+        nodes.append(ClusterNode(given["host"], given.get("port", 6379)))  # type: ignore[no-untyped-call]
+    options |= {name: options[name] / len(hosts) for name in ("socket_timeout", "socket_connect_timeout")}
+    kind = AsyncRedisCluster if use_asyncio else RedisCluster
+    return kind.from_url(urls[0], startup_nodes=nodes[1:], **options, **_host_check(secure))
+
+
+def _host_check(secure: dict[str, Any]) -> dict[str, Any]:
+    """Of the ssl options, the one that redis-py does not read from a URL as we do."""
+    return {name: value for name, value in secure.items() if name == "ssl_check_hostname"}
+
+
 def _sentinel(url: str, options: dict[str, Any], secure: dict[str, Any], use_asyncio: bool) -> Any:
     """redis+sentinel://user:password@h1:26379,h2:26379/name/db. With rediss all use TLS, the Sentinels too."""
     scheme, _, rest = url.partition("://")
-    authority, _, path = rest.partition("/")
-    credentials, _, hosts = authority.rpartition("@")
-    path, _, query = path.partition("?")
+    credentials, hosts, tail = _split(rest)
+    path, _, query = tail.removeprefix("/").partition("?")
     name, _, db = path.partition("/")
-    if not name or not all(hosts.split(",")):
+    if not name or not all(hosts):
         raise ValueError("hosts and name")
-    parts = [urlsplit(f"//{host}") for host in hosts.split(",")]
+    parts = [urlsplit(f"//{host}") for host in hosts]
     addresses = [(part.hostname or "localhost", part.port or 26379) for part in parts]
-    user, _, password = credentials.partition(":")
+    user, _, password = credentials.removesuffix("@").partition(":")
     given = _options_in(f"redis:///{db}?{query}")
     sentinel_options = dict(options)
     if "sentinel_password" in given:
@@ -174,6 +218,15 @@ def _sentinel(url: str, options: dict[str, Any], secure: dict[str, Any], use_asy
         secure = {"ssl": True, **secure}
     made: Any = (AsyncSentinel if use_asyncio else Sentinel)(addresses, sentinel_kwargs=sentinel_options | secure)
     return _with_known_options(made.master_for(name, **options, **secure))
+
+
+_MAKERS: Final[dict[str, Callable[[str, dict[str, Any], dict[str, Any], bool], Any]]] = {
+    "redis": _server, "rediss": _server, "unix": _server, "redis+sentinel": _sentinel, "rediss+sentinel": _sentinel,
+    "redis+cluster": _cluster, "rediss+cluster": _cluster,
+}  # fmt: skip
+"""What makes the client, by the scheme of the URL."""
+
+_KNOWN: Final = tuple(f"{scheme}://" for scheme in _MAKERS if not scheme.startswith("rediss+"))
 
 
 def closers(client: Any) -> list[Any]:
@@ -200,8 +253,3 @@ def server_name(client: Any) -> str:
 def _address(options: dict[str, Any]) -> str:
     host = options.get("host", "localhost")
     return f"{f'[{host}]' if ':' in host else host}:{options.get('port', 6379)}"
-
-
-def _without_secrets(url: str) -> str:
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

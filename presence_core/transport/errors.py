@@ -8,7 +8,7 @@ from typing import Any, Final
 import redis
 from redis.exceptions import AuthenticationError, NoPermissionError, RedisError, ResponseError
 
-from presence_core.errors import CorruptData, OutcomeUnknown, PresenceError, Unavailable
+from presence_core.errors import RENAMED, CorruptData, OutcomeUnknown, PresenceError, Unavailable
 from presence_core.keyspace import length_of
 from presence_core.scripts.calls import Call, command
 from presence_core.transport import tls as tls_errors
@@ -68,6 +68,17 @@ def text_of(error: BaseException) -> str:
     return str(error).rstrip(".") or type(error).__name__
 
 
+def needs_cluster(server: str, *, tls: bool) -> Unavailable:
+    """The failure of a client of one server if Redis names another node for a key (MOVED): it cannot go there."""
+    scheme = "rediss" if tls else "redis"
+    return Unavailable(
+        f"Redis at {server} is part of a Redis Cluster: its URL must begin with {scheme}+cluster:// (in place of a "
+        "redis.Redis pass a redis.RedisCluster).",
+        server,
+        "MOVED",
+    )
+
+
 def is_frozen(error: BaseException) -> bool:
     """The last part of a shard is being copied to another layout: for this moment it takes no writes."""
     return str(error).startswith("LAYOUT frozen")
@@ -79,6 +90,10 @@ def outcome_unknown(error: BaseException, server: str) -> OutcomeUnknown:
         f"({text_of(error)}).",
         server,
     )
+
+
+_UNKNOWN_IN_SCRIPT: Final = re.compile("Unknown (Redis )?command called from script")  # Redis, Valkey
+_CHECKED_KEY: Final = re.compile(r" \(command (\w+)\)$")  # as include/key_types.lua says
 
 
 def explained(error: BaseException, server: str, *, tls: bool | None = None, call: Call | None = None) -> PresenceError:
@@ -110,11 +125,11 @@ def _access_refused(error: BaseException, at: str, server: str, call: Call | Non
     if isinstance(error, AuthenticationError) or code in ("NOAUTH", "WRONGPASS") or text.startswith(_NOT_SIGNED_IN):
         return Unavailable(f"{at} refused the user name or password.", server)
     missing = "" if call is None else f" ({_missing_permission(call, text)})"
-    if text.startswith("unknown command") or "Unknown Redis command called from script" in text:
+    if text.startswith("unknown command") or _UNKNOWN_IN_SCRIPT.search(text):
         said = text.partition(", with args")[0]
         return Unavailable(
             f"{at} does not have a command that this needs{missing}: {said}. Its configuration renames or disables it "
-            "(rename-command); docs/operations.md lists the commands.",
+            f"{RENAMED}; docs/operations.md lists the commands.",
             server,
             "NOPERM",
         )
@@ -148,7 +163,7 @@ def _missing_permission(call: Call, text: str) -> str:
         return f"{words[0]!s} on {call.key!r}"
     place = re.search(r"@user_script:(\d+)", text)
     line = call.script.text.splitlines()[int(place[1]) - 1] if place else ""
-    if command_in_script := re.search(r"redis\.p?call\('(\w+)'", line):
+    if command_in_script := re.search(r"\bp?call\('(\w+)'", line) or _CHECKED_KEY.search(text):
         return f"script {call.script.name}: +{command_in_script[1].lower()}"
     if "key" not in text:
         return f"script {call.script.name}"

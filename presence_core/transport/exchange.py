@@ -32,7 +32,7 @@ from redis.exceptions import (
 from presence_core.errors import CorruptData, OutcomeUnknown, PresenceError, Unavailable
 from presence_core.scripts import EVERY
 from presence_core.scripts.calls import Call, Op, command
-from presence_core.scripts.script import Script
+from presence_core.scripts.script import AnyScript
 from presence_core.transport import tls
 from presence_core.transport.errors import (
     AWAY,
@@ -42,6 +42,7 @@ from presence_core.transport.errors import (
     explained,
     is_frozen,
     is_unnamed,
+    needs_cluster,
     outcome_unknown,
     type_checks,
     with_key_name,
@@ -308,6 +309,8 @@ class _Batch:
                 self._replies[place] = None
             elif call.waits:  # the write itself has succeeded
                 self._replies[place] = 0
+            elif code_of(reply) == "MOVED" and not self._router.is_cluster:
+                raise needs_cluster(self._router.name(node), tls=self._router.tls) from reply
             elif _may_be_sent_again(call, reply):
                 self._void_waits(places)
                 return reply
@@ -328,7 +331,7 @@ class _Batch:
         """Load the scripts and send again what did not run. Repeats, within the time limit, while another program
         flushes them. Returns the error of a lost connection, if all that is left may be sent again."""
         # Load all of them: with only some, a read in front of a write would be sent again behind it.
-        scripts: list[Script] = list(EVERY)
+        scripts: list[AnyScript] = list(EVERY)
         part = waiting = self._not_run(places)
         has_waits_elsewhere = waiting[0] != places[0]  # another master may have answered the calls before
         while True:
@@ -357,7 +360,7 @@ class _Batch:
                 flushed = NoScriptError("No matching script")
                 raise explained(flushed, self._router.name(node)) from flushed
 
-    def _next_part(self, waiting: list[int]) -> tuple[list[Script], list[int]]:
+    def _next_part(self, waiting: list[int]) -> tuple[list[AnyScript], list[int]]:
         """The script of the first call that waits, and the calls from there on that need no other script."""
         script = self._calls[waiting[0]].script
         part = list(takewhile(lambda place: self._calls[place].script in (script, None), waiting))

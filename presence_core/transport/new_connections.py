@@ -21,7 +21,6 @@ def refused_connections(client: Any, timeout: float) -> list[str]:
 
 
 async def refused_connections_async(client: Any, timeout: float) -> list[str]:
-    """The same for a client of redis.asyncio."""
     return [reason for name, make in _makers(client, timeout) if (reason := await _try_async(name, make))]
 
 

@@ -264,14 +264,6 @@ class NoPool(redis.asyncio.ConnectionPool):
         await connection.disconnect()
 
 
-def release_of_node(node: Any, connection: Any) -> None:
-    """Return a connection to its asyncio ClusterNode, which has a method for it since redis-py 6.2."""
-    if hasattr(node, "release"):
-        node.release(connection)
-    else:
-        node._free.append(connection)
-
-
 def like_pool(pool: Any, timeout: float) -> Pool:
     """Our own pool to the same server as this pool of redis-py, with our time limits and no blind retries."""
     kind = pool.connection_class

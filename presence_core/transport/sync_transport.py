@@ -28,6 +28,16 @@ class Borrowed(NamedTuple):
 
     pool: Any
     connection: Any
+    place: Any = None  #: of a pool that the caller made: what allows to take one of its connections
+
+
+class _Place:
+    """Stands in for a connection in a ``Pool``, in which threads wait in turn for a connection of another pool."""
+
+    _sock = None
+
+    def connect(self) -> None:
+        """There is nothing to open."""
 
 
 class SyncTransport(BaseTransport):
@@ -36,6 +46,7 @@ class SyncTransport(BaseTransport):
     def __init__(self, client: Any, timeout: float) -> None:
         super().__init__(client, timeout, RedisCluster, use_asyncio=False)
         self._pools: dict[str, tuple[Any, Pool]] = {}  # of a cluster: node → redis-py's pool, and ours in its place
+        self._places: Pool | None = None  # of a pool that the caller made
         self._refreshing: threading.Thread | None = None
         self._socket_has_our_timeout = (
             self.is_cluster or self._router.node("").connection_kwargs.get("socket_timeout") == timeout
@@ -48,7 +59,6 @@ class SyncTransport(BaseTransport):
         renew_client(self._client)
 
     def run(self, operation: Op[T]) -> T:
-        """Run an operation and return its result."""
         return drive(run_operation(self._router, operation, self._timeout), self._carry_out)
 
     def _carry_out(self, step: Step) -> Any:
@@ -104,25 +114,38 @@ class SyncTransport(BaseTransport):
     # -- connections ---------------------------------------------------------------------------------------------------
 
     def borrow(self, node: Any, until: float) -> Borrowed:
-        """An open connection to a node."""
         pool = self._pool(node)
-        if not isinstance(pool, Pool):  # the caller's own class
-            return Borrowed(pool, pool.get_connection())
+        if not isinstance(pool, Pool):
+            return self._borrow_of_caller(pool, until)
         connection = pool.take(until)
         if self._watch is not None and self._watch.is_other(connection):
             connection.disconnect()
             pool.connect(connection, until)
         return Borrowed(pool, connection)
 
+    def _borrow_of_caller(self, pool: Any, until: float) -> Borrowed:
+        """A connection of a pool that the caller made, of a class of its own. We leave it the last one."""
+        places = self._places
+        if places is None:
+            places = self._places = Pool(_Place, {}, max(1, pool.max_connections - 1))
+        place = places.take(until)
+        try:
+            return Borrowed(pool, pool.get_connection(), place)
+        except BaseException:
+            places.give(place)
+            raise
+
     def give_back(self, borrowed: Borrowed, *, is_broken: bool = False) -> None:
         """Return a connection. A broken one, or one with unread replies, is closed."""
-        pool, connection = borrowed
+        pool, connection, place = borrowed
         if is_broken:
             connection.disconnect()
         if isinstance(pool, Pool):
             pool.give(connection)
-        else:
-            pool.release(connection)
+            return
+        pool.release(connection)
+        assert self._places is not None
+        self._places.give(place)
 
     def _pool(self, node: Any) -> Any:
         if not self.is_cluster:
@@ -199,7 +222,6 @@ class SyncTransport(BaseTransport):
         return self._router.names()
 
     def close(self) -> None:
-        """Close our own connections."""
         if self._watch is not None:
             self._watch.leave(self)
         if not self.is_cluster:

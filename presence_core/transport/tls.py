@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qsl, quote, urlsplit
+from urllib.parse import parse_qsl, quote
 
 from presence_core.errors import InvalidArgument
 
@@ -37,7 +37,7 @@ def in_url(url: str) -> dict[str, Any]:
     off nor fails only at the first call."""
     given = {
         name: value
-        for name, value in parse_qsl(urlsplit(url).query, keep_blank_values=True)
+        for name, value in parse_qsl(url.partition("?")[2], keep_blank_values=True)
         if name.startswith("ssl") and name != "ssl"
     }
     for name in given:
@@ -69,7 +69,7 @@ def _try_files(given: Mapping[str, str]) -> None:
     """Read the files that are named, as each connection will."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if "ssl_keyfile" in given and "ssl_certfile" not in given:
-        raise InvalidArgument("ssl_certfile", "must be given with ssl_keyfile")
+        raise InvalidArgument("ssl_certfile", "must be given with ssl_keyfile", "required")
     for name in FILES:
         if name in given:
             try:
@@ -77,12 +77,12 @@ def _try_files(given: Mapping[str, str]) -> None:
                     pass
             except (OSError, ValueError) as error:
                 why = error.strerror if isinstance(error, OSError) else "no path"
-                raise InvalidArgument(name, f"must be a file that can be read ({why})") from None
+                raise InvalidArgument(name, f"must be a file that can be read ({why})", "unusable_file") from None
     try:
         if "ssl_ca_certs" in given:
             context.load_verify_locations(given["ssl_ca_certs"])
     except OSError:  # an SSLError is one
-        raise InvalidArgument("ssl_ca_certs", "must be a file of CA certificates, in PEM") from None
+        raise InvalidArgument("ssl_ca_certs", "must be a file of CA certificates, in PEM", "unusable_file") from None
     if "ssl_certfile" in given:
         password = given.get("ssl_password", "")  # never None: OpenSSL would ask for it on the terminal
         try:
@@ -102,7 +102,7 @@ def with_files(url: str, environ: Mapping[str, str]) -> str:
         if not value:
             continue
         if not speaks_tls(url):
-            raise InvalidArgument(variable, "must come with a PRESENCE_REDIS_URL that begins with rediss")
+            raise InvalidArgument(variable, "must come with a PRESENCE_REDIS_URL that begins with rediss", "required")
         if name not in in_query:
             url += f"{'&' if '?' in url else '?'}{name}={quote(value)}"
     return url

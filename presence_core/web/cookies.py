@@ -24,7 +24,7 @@ def check_cookie(
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidArgument("name", "must be 1 to 128 characters that a cookie name may hold")
     if not isinstance(secure, bool):
-        raise InvalidArgument("secure", "must be True or False")
+        raise InvalidArgument("secure", "must be True or False", "wrong_type")
     if not isinstance(same_site, str) or same_site not in get_args(SameSite):
         raise InvalidArgument("same_site", 'must be "lax", "strict" or "none"')
     if not isinstance(path, str) or not _PATH.fullmatch(path):
@@ -78,8 +78,7 @@ def new_device_id() -> str:
 
 def device_id_of(cookie_header: str) -> str | None:
     """The id of the device in a Cookie header; None if there is none, or it is not one of ours."""
-    value = read_cookie(cookie_header, DEVICE_COOKIE)
-    return value if value is not None and check.is_session_id(value) else None
+    return next((value for value in read_cookies(cookie_header, DEVICE_COOKIE) if check.is_session_id(value)), None)
 
 
 def device_cookie_header(device_id: str) -> str:
@@ -105,6 +104,39 @@ def clear_cookie_header(
     return f"{name}={_attributes(secure, same_site, path, 0, domain)}"
 
 
+MAX_CLEARED: Final = 3
+"""Paths and domains for which copies of a cookie are deleted: 9 headers."""
+
+
+def clear_copies_headers(
+    *, name: str, secure: bool, same_site: SameSite, domain: str | None, url_path: str, host: str
+) -> list[str]:
+    """Set-Cookie headers that delete the copies of a cookie which a request for this URL may have brought.
+
+    Copies come from an earlier setting of path or domain. A Cookie header does not say where they belong, so they are
+    deleted for the path / and the first parts of the URL's path, for this host and the domains above it.
+    """
+    paths: list[str] = ["/"]
+    domains: list[str | None] = [None]
+    if not name.lower().startswith("__host-"):  # of such a cookie there are no copies
+        parts = [part for part in url_path.split("/") if part]
+        paths += [path for end in range(1, len(parts) + 1) if _PATH.fullmatch(path := "/" + "/".join(parts[:end]))]
+        domains += dict.fromkeys([domain] if domain else []) | dict.fromkeys(_domains_of(host))
+    return [
+        clear_cookie_header(name=name, secure=secure, same_site=same_site, path=path, domain=over)
+        for over in domains[:MAX_CLEARED]
+        for path in paths[:MAX_CLEARED]
+    ]
+
+
+def _domains_of(host: str) -> list[str]:
+    """The domain of a Host header and those above it, the highest first; none of an address or a local name."""
+    labels = host.partition(":")[0].lower().split(".")
+    if len(labels) < 2 or labels[-1].isdigit() or not _DOMAIN.fullmatch(".".join(labels)):
+        return []
+    return [".".join(labels[begin:]) for begin in range(len(labels) - 2, -1, -1)]
+
+
 def _attributes(secure: bool, same_site: SameSite, path: str, max_age: int | None, domain: str | None) -> str:
     parts = ["", f"Path={path}"]
     if max_age is not None:
@@ -119,12 +151,27 @@ def _attributes(secure: bool, same_site: SameSite, path: str, max_age: int | Non
 
 
 def read_cookie(header: str, name: str) -> str | None:
-    """The value of this cookie in a Cookie header. If it is there twice, the first one: it has the longest path."""
-    if name not in header:
-        return None
+    """The value of this cookie in a Cookie header. If it is there several times, the first one that is not empty."""
+    return next(iter(read_cookies(header, name)), None)
+
+
+def read_cookies(header: str, name: str) -> list[str]:
+    """The values of this cookie in a Cookie header, without empty ones and repetitions.
+
+    A browser sends several cookies of a name if they have different paths or domains, those with the longest path
+    first; the header does not say which is which.
+    """
     start = f"{name}="
-    for part in header.split(";"):
+    count = header.count(start)
+    if count == 1:  # nearly always
+        begin = header.index(start)
+        end = header.find(";", begin)
+        value = header[begin + len(start) : None if end < 0 else end].strip().strip('"')
+        is_whole_name = begin == 0 or header[begin - 2 : begin] == "; " or header[:begin].rstrip()[-1:] in ("", ";")
+        return [value] if value and is_whole_name else []
+    values: dict[str, None] = {}
+    for part in header.split(";") if count else ():
         part = part.strip()
         if part.startswith(start):
-            return part[len(start) :].strip().strip('"') or None
-    return None
+            values[part[len(start) :].strip().strip('"')] = None
+    return [value for value in values if value]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Response, Security, WebSocket
-from fastapi.security import HTTPBearer
+from fastapi.openapi.models import HTTPBearer as HTTPBearerModel
+from fastapi.security.base import SecurityBase
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 
@@ -17,14 +18,12 @@ from presence_core.client import AsyncPresence, Presence
 from presence_core.errors import LoginRefused
 from presence_core.models import Session
 from presence_core.web.asgi import WEBSOCKET_REFUSED, WEBSOCKET_TRY_LATER, OnEnded, PresenceMiddleware, UserOf
+from presence_core.web.asgi import sign_in as sign_in  # for sites
+from presence_core.web.asgi import sign_out as sign_out
 from presence_core.web.middleware.refusals import code_of, login_refusal, problem, stale
 from presence_core.web.rules import Rules, State, Verdict
 
 Lifespan = Callable[[Any], AbstractAsyncContextManager[Mapping[str, Any]]]
-
-_token: Final = HTTPBearer(
-    auto_error=False, scheme_name="Session token", description="The token of a login, also sent in the site's cookie."
-)
 
 
 def add_presence(
@@ -78,28 +77,34 @@ class SessionRequired(HTTPException):
         super().__init__(status, headers=kept)
 
 
-async def _optional_session(
-    connection: HTTPConnection, _: Annotated[object, Security(_token)] = None
-) -> Session | None:
-    return _verdict(connection).session
+class _SessionScheme(SecurityBase):
+    """A dependency and a security scheme in one: FastAPI solves each dependency for each request, which takes time."""
+
+    def __init__(self, *, required: bool) -> None:
+        self.scheme_name = "Session token"
+        self.model = HTTPBearerModel(description="The token of a login, also sent in the site's cookie.")
+        self._required = required
+
+    async def __call__(self, connection: HTTPConnection) -> Session | None:
+        verdict = _verdict(connection)
+        if self._required and verdict.session is None:
+            raise SessionRequired(verdict)
+        return verdict.session
 
 
-async def _current_session(connection: HTTPConnection, _: Annotated[object, Security(_token)] = None) -> Session:
-    verdict = _verdict(connection)
-    if verdict.session is None:
-        raise SessionRequired(verdict)
-    return verdict.session
+# FastAPI before 0.123.10 reads no annotation that is text of an object with ``__call__``.
+_SessionScheme.__call__.__annotations__["connection"] = HTTPConnection
 
 
 async def _login_details(connection: HTTPConnection) -> dict[str, Any]:
     return {"ip": _verdict(connection).ip, "user_agent": connection.headers.get("user-agent")}
 
 
-CurrentSession = Annotated[Session, Security(_current_session)]
+CurrentSession = Annotated[Session, Security(_SessionScheme(required=True))]
 """The visitor's session. Without one, the request gets a 401 problem, or a 503 while Redis is away; a websocket is
 closed with 4401 or 1013. Routes with it have a lock at /docs."""
 
-OptionalSession = Annotated[Session | None, Security(_optional_session)]
+OptionalSession = Annotated[Session | None, Security(_SessionScheme(required=False))]
 """The visitor's session, or None. For routes that ``Rules`` let pass without one."""
 
 LoginDetails = Annotated[dict[str, Any], Depends(_login_details)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,12 +13,13 @@ from presence_core import validation as check
 from presence_core.errors import InvalidArgument
 from presence_core.models import Ended, PublicBlock, Session
 from presence_core.web.cookies import SameSite, check_cookie
-from presence_core.web.proxies import Proxies
+from presence_core.web.proxies import FORWARDED_FOR, Proxies
 
 Mode = Literal["observe", "adopt", "enforce"]
 Anonymous = Literal["refuse", "pass"]
 OnUnavailable = Literal["closed", "grace", "open"]
 _STRICTEST_FIRST: Final = get_args(OnUnavailable)
+_PASSIVE: Final = re.compile(r"/.*|[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}(:[ \t]*[^\s].*)?")
 State = Literal[
     "live",
     "adopted",
@@ -40,7 +42,7 @@ def hashed_id(secret: str) -> str:
     Session ids are shown to staff and kept in lists. A key that gives access must never be used as an id.
     """
     if not isinstance(secret, str) or not secret:
-        raise InvalidArgument("secret", "must be text")
+        raise InvalidArgument("secret", "must be text", "wrong_type")
     return urlsafe_b64encode(sha256(secret.encode()).digest()).rstrip(b"=").decode()
 
 
@@ -77,13 +79,23 @@ class Rules:
     """Path → seconds: there, a session whose visitor authenticated longer ago is refused, also if ``public`` names the
     path, and while Redis is unreachable. Requests without a session follow the other rules. Not in mode ``adopt``: it
     does not know when a visitor authenticated."""
+    passive: tuple[str, ...] = ()
+    """Requests that are no activity of the visitor, such as polls and health checks. Each is a path, a header
+    ("x-poll"), or a header with one of its values ("accept: text/event-stream"). They are validated like all others,
+    but their session does not count as seen, and its deadline does not move."""
+    keep_open: tuple[str, ...] = ()
+    """Paths where a websocket or an event stream stays open when its session has ended. Elsewhere the middleware closes
+    it, except in mode ``observe``."""
     heartbeat: float = 30.0  #: seconds between two heartbeats of a session, 1…3600
     cookie: str | None = "presence"  #: name of the cookie that holds the token; None: no cookie is read
     bearer: bool = True  #: also read ``Authorization: Bearer``; it has priority over the cookie
     secure: bool = True  #: the Secure attribute of the cookie that ``adopt`` sets
     same_site: SameSite = "lax"  #: its SameSite attribute
     domain: str | None = None  #: its Domain attribute; None: this host only
-    trusted_proxies: tuple[str, ...] = ()  #: networks whose X-Forwarded-For is trusted; "unix" for a Unix socket
+    trusted_proxies: tuple[str, ...] = ()  #: networks whose ``address_from`` is trusted; "unix" for a Unix socket
+    address_from: str = FORWARDED_FOR
+    """The header in which trusted proxies report the visitor's address: "x-forwarded-for", "forwarded" (RFC 7239), or
+    one that your proxy sets, such as "x-real-ip"."""
     breaker_failures: int = 3  #: failed calls in a row that open the breaker; 1…1000
     breaker_seconds: float = 5.0  #: seconds without calls while the breaker is open; 0.1…300
     max_known: int = 20_000  #: sessions that this process remembers, for heartbeats and grace; 100…1,000,000
@@ -94,36 +106,46 @@ class Rules:
         check.choice("on_unavailable", self.on_unavailable, OnUnavailable)
         _check_paths("public", self.public)
         if not isinstance(self.routes, Mapping):
-            raise InvalidArgument("routes", "must be a dict of paths")
+            raise InvalidArgument("routes", "must be a dict of paths", "wrong_type")
         _check_paths("routes", self.routes)
         for choice in self.routes.values():
             check.choice("routes", choice, OnUnavailable)
         if not isinstance(self.fresh, Mapping):
-            raise InvalidArgument("fresh", "must be a dict of paths")
+            raise InvalidArgument("fresh", "must be a dict of paths", "wrong_type")
         _check_paths("fresh", self.fresh)
         for max_age in self.fresh.values():
             check.seconds("fresh", max_age)
         if self.fresh and self.mode == "adopt":
             raise InvalidArgument("fresh", 'must be empty in mode "adopt", which does not know when visitors signed in')
+        _check_passive(self.passive)
+        _check_paths("keep_open", self.keep_open)
         check.duration("grace", self.grace, 1, 3600)
         check.duration("heartbeat", self.heartbeat, 1, 3600)
         check.duration("breaker_seconds", self.breaker_seconds, 0.1, 300)
         check.whole("breaker_failures", self.breaker_failures, 1, 1000)
         check.whole("max_known", self.max_known, 100, 1_000_000)
         if not isinstance(self.bearer, bool):
-            raise InvalidArgument("bearer", "must be True or False")
+            raise InvalidArgument("bearer", "must be True or False", "wrong_type")
         if self.cookie is not None:
             try:
                 check_cookie(self.cookie, secure=self.secure, same_site=self.same_site, domain=self.domain)
             except InvalidArgument as error:
-                raise InvalidArgument("cookie" if error.field == "name" else error.field, error.rule) from None
-        Proxies(self.trusted_proxies)
+                raise InvalidArgument(
+                    "cookie" if error.field == "name" else error.field, error.rule, error.code
+                ) from None
+        Proxies(self.trusted_proxies, self.address_from)
 
 
 def _check_paths(name: str, paths: object) -> None:
     good = isinstance(paths, Iterable) and not isinstance(paths, str)
     if not good or not all(isinstance(path, str) and path.startswith("/") for path in paths):  # type: ignore[attr-defined]
         raise InvalidArgument(name, "must hold paths that begin with /")
+
+
+def _check_passive(passive: object) -> None:
+    good = isinstance(passive, Iterable) and not isinstance(passive, str)
+    if not good or not all(isinstance(item, str) and _PASSIVE.fullmatch(item) for item in passive):  # type: ignore[attr-defined]
+        raise InvalidArgument("passive", 'must hold paths that begin with /, and headers such as "x-poll"')
 
 
 def _is_ambiguous(path: str) -> bool:
@@ -178,7 +200,10 @@ class Verdict:
     max_age: int | None = None  #: with "authentication_too_old": seconds
     authenticated_for: float | None = None  #: with "live": seconds since the visitor authenticated
     block: PublicBlock | None = None  #: with refusal "blocked" or "block_rule"
-    token: str | None = None  #: with state "adopted": the token for the visitor's cookie
+    token: str | None = None  #: with state "adopted" or ``clears_cookies``: the token for the visitor's cookie
+    clears_cookies: bool = False
+    """With "ended": the request has several tokens, and that of a kicked session in a cookie. The answer deletes all
+    cookies of our name but ``token``, so that the end is said once."""
 
     def __repr__(self) -> str:  # without the token: logs show this
         return f"Verdict(passes={self.passes}, state={self.state!r}, session={self.session!r}, ended={self.ended!r})"
@@ -196,7 +221,7 @@ def live_verdict(session: Session, authenticated_for: float, ip: str | None) -> 
     draft: Any = object.__new__(_Draft)
     draft.passes, draft.state, draft.ip, draft.session = True, "live", ip, session
     draft.ended = draft.refusal = draft.sentence = draft.known = draft.max_age = draft.block = draft.token = None
-    draft.authenticated_for = authenticated_for
+    draft.authenticated_for, draft.clears_cookies = authenticated_for, False
     draft.__class__ = Verdict
     return draft  # type: ignore[no-any-return]
 

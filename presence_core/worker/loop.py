@@ -57,11 +57,11 @@ class Worker:
         alerts: AlertReceiver | None = None,
     ) -> None:
         if isinstance(cast(object, presence), AsyncPresence):
-            raise InvalidArgument("presence", "must be a Presence: a worker runs in a thread of its own")
+            raise InvalidArgument("presence", "must be a Presence: a worker runs in a thread of its own", "wrong_type")
         if not isinstance(accept_clock, bool):
-            raise InvalidArgument("accept_clock", "must be True or False")
+            raise InvalidArgument("accept_clock", "must be True or False", "wrong_type")
         if alerts is not None and not callable(getattr(alerts, "send", None)):
-            raise InvalidArgument("alerts", "must be an AlertWebhook")
+            raise InvalidArgument("alerts", "must be an AlertWebhook", "wrong_type")
         self._interval = float(check.duration("interval", interval, 0.05, 3600))
         self._presence = presence
         self._internal = presence.internal
@@ -232,7 +232,6 @@ class Worker:
             self._report["paused"] = self.paused  # sent at the end of this turn
 
     def _leave(self) -> None:
-        """Let another worker lead."""
         try:
             self._internal.run(leader.leave(self._internal.context, self._token))
         except PresenceError:

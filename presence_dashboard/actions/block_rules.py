@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypedDict
 
 from presence_core import BlockRule, BlockRulePreview, Presence
 from presence_dashboard import access
@@ -13,14 +13,13 @@ ADD: Final = "add_block_rule"
 REMOVE: Final = "remove_block_rule"
 
 
-@dataclass(frozen=True, slots=True)
-class RuleMatch:
+class RuleMatch(TypedDict, total=False):
     """Which logins a rule refuses: those from a network or a country, or those of a version of an app."""
 
-    network: str | None = None
-    app: str | None = None
-    app_version: str | None = None
-    country: str | None = None
+    network: str | None
+    app: str | None
+    app_version: str | None
+    country: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +36,14 @@ class RuleDetails:
 def preview(presence: Presence, match: RuleMatch) -> BlockRulePreview:
     """How many people and sessions match now."""
     access.require("block_rules", action=ADD)
-    return presence.preview_block_rule(
-        network=match.network, app=match.app, app_version=match.app_version, country=match.country
-    )
+    return presence.preview_block_rule(**match)
 
 
 def add(presence: Presence, match: RuleMatch, most: int, details: RuleDetails) -> BlockRule:
     """Add a rule, if at most ``most`` sessions match now. Raises as ``Presence.add_block_rule``, and Denied."""
     actor = access.require_fresh("block_rules", action=ADD)
     return presence.add_block_rule(
-        network=match.network,
-        app=match.app,
-        app_version=match.app_version,
-        country=match.country,
+        **match,
         by=actor.name,
         reason=details.reason,
         expected=most,

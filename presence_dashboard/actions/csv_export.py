@@ -27,18 +27,16 @@ PAGE: Final = 1_000
 SESSION_COLUMNS: Final = (
     "uid", "session_id", "name", "device", "app", "app_version", "browser", "os", "ip",
     "login_at", "last_seen", "expires_at", "authenticated_at", "methods", "mfa", "new_device", "on_behalf_by",
-    "country", "city", "network", "asn", "distant",
+    "country", "city", "network", "asn", "distant", "old_token",
 )  # fmt: skip
 
 _OF_PLACE: Final = ("country", "city", "network", "asn")
 
-_MASKED: Final = {"name": "name", **dict.fromkeys(("ip", "last_ip", *_OF_PLACE), "ip")}
+_MASKED: Final = {"name": "name", "device": "name", **dict.fromkeys(("ip", "last_ip", *_OF_PLACE), "ip")}
 
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """A list to export."""
-
     view: str  #: start of the file name
     noun: str  #: name of a row, for the audit
     right: Right  #: needed right
@@ -54,8 +52,6 @@ class Export:
 
 
 def session_export(presence: Presence, matching: SessionFilter | None, description: str) -> Export:
-    """The export of the live sessions that match."""
-
     def read_page(limit: int, cursor: str | None) -> Page[Any]:
         return presence.list_sessions(matching, limit=limit, cursor=cursor)
 

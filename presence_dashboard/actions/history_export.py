@@ -13,7 +13,7 @@ COLUMNS: Final[Mapping[HistoryView, tuple[str, ...]]] = {
     "ended": (
         "at", "reason", "cause", "by", "note", "message", "ticket", "replaced_by", "uid", "session_id", "name",
         "device", "app", "app_version", "browser", "os", "ip", "last_ip", "login_at", "last_seen",
-        "country", "city", "network", "asn", "distant",
+        "country", "city", "network", "asn", "distant", "old_token",
     ),
     "blocks": ("at", "until", "uid", "by", "reason", "message", "ticket"),
     "jobs": (
@@ -32,9 +32,8 @@ _NOUNS: Final[Mapping[HistoryView, str]] = {
 
 
 def history_export(store: Store, view: HistoryView, query: HistoryQuery, description: str) -> Export:
-    """The export of a list of the History page."""
     given = {name: getattr(query, name) for name in HistoryQuery.__slots__ if getattr(query, name) is not None}
-    audit_filter = "".join(f", {name} {value}" for name, value in given.items())
+    audit_filter = "".join(f", {name.replace('_', ' ')} {value}" for name, value in given.items())
     return Export(
         view, _NOUNS[view], EXPORT[view], COLUMNS[view], page_reader(view, store, query), description, audit_filter
     )

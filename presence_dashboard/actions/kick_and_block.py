@@ -1,5 +1,5 @@
-"""Kick sessions, require a new sign-in, block and unblock people. Blocks, and kicks of several people, need a fresh
-authentication; a kick of one person does not.
+"""Kick sessions, require a new sign-in, change timeouts, block and unblock people. Blocks, longer timeouts and kicks of
+several people need a fresh authentication; a kick of one person does not.
 
 Sessions are named by ref (``uid:session_id``), never by their position in a table.
 """
@@ -167,6 +167,26 @@ def require_sign_in(presence: Presence, uid: str, session_id: str | None, detail
         ticket=details.ticket,
         keep=[session.session_id for session in others],
     )
+
+
+def change_timeouts(
+    presence: Presence, uid: str, session_id: str | None, idle: int | None, absolute: int | None, reason: str
+) -> list[Session]:
+    """Change the timeouts (s) of a session, or of all sessions of the user. To make one longer, the actor needs the
+    right for it and a fresh authentication.
+
+    Raises as ``Presence.change_timeouts``, and Denied or SignedOut if the actor lacks the right.
+    """
+    actor = access.require("kick", action="change_timeouts", uid=uid)
+    change = partial(presence.change_timeouts, uid, session_id, idle_timeout=idle, absolute_timeout=absolute,
+                     reason=reason)  # fmt: skip
+    try:
+        return change(by=actor.name, only_shorten=True)
+    except InvalidArgument as error:
+        if error.code != "lengthens":
+            raise
+    actor = access.require_fresh("lengthen", action="change_timeouts", uid=uid)
+    return change(by=actor.name)
 
 
 def block(presence: Presence, uid: str, details: ActionDetails) -> Block:

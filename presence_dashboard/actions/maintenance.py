@@ -38,8 +38,6 @@ class MaintenanceRun:
 
 
 class MaintenanceRunner:
-    """Runs the maintenance tasks of this process."""
-
     def __init__(self) -> None:
         self._task: MaintenanceRun | None = None
         self._guard = threading.Lock()
@@ -87,5 +85,4 @@ def _audited(presence: Presence, task: MaintenanceRun, report: SweepReport) -> b
 
 @st.cache_resource(show_spinner=False)
 def maintenance_runner() -> MaintenanceRunner:
-    """The runner of this process."""
     return MaintenanceRunner()

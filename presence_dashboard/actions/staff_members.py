@@ -144,7 +144,7 @@ def add(presence: Presence, name: str, role: StaffRole) -> NewPassword | None:
         return None
     known = presence.staff_member(name)
     if known is not None and known.role:
-        raise InvalidArgument("name", "must be new: this person is on the staff already")
+        raise InvalidArgument("name", "must be new: this person is on the staff already", "exists")
     with _new_password(file, name.lower()) as new:
         presence.add_staff(name, role, by=actor.name)
     return new
@@ -163,12 +163,12 @@ def reset_password(presence: Presence, name: str) -> NewPassword:
     """
     actor, file = access.require_fresh("staff", action=RESET), password_file()
     if file is None:
-        raise InvalidArgument("password", "cannot be reset: staff do not sign in with a password here")
+        raise InvalidArgument("password", "cannot be reset: staff do not sign in with a password here", "no_passwords")
     if name == actor.name:
-        raise InvalidArgument("name", "must not be your own: another admin resets your password")
+        raise InvalidArgument("name", "must not be your own: another admin resets your password", "own_password")
     member = presence.staff_member(name)
     if member is None or member.role is None:
-        raise InvalidArgument("name", "must have a role: add this person first")
+        raise InvalidArgument("name", "must have a role: add this person first", "no_role")
     with _new_password(file, name) as new:
         open_staff_sessions().sessions.kick(name, by=actor.name, reason=PASSWORD_RESET)
         presence.audit_note(by=actor.name, what="staff", outcome=f"{name} was given a one-time password")

@@ -67,6 +67,12 @@
     if (event.target.closest(".st-key-print-page button")) window.print();
   });
 
+  // A link of a table to another site, such as a ticket, opens another tab. Streamlit removes the attribute from HTML.
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest(".stHtml a");
+    if (link && link.origin !== location.origin) [link.target, link.rel] = ["_blank", "noopener"];
+  }, true);
+
   // Enter clicks an invisible button, once the list has followed the text.
   const AFTER_TEXT = 150; // ms: by then the box has sent its text
   document.addEventListener("keydown", (event) => {
@@ -78,6 +84,18 @@
     };
     setTimeout(click, AFTER_TEXT, 60);
   });
+
+  // Ctrl+Enter confirms a dialog, which Streamlit does in a text field. A button keeps each Enter to itself, such as the phrase
+  // that was just chosen.
+  addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.repeat) return;
+    const dialog = event.target.closest?.('[role="dialog"]');
+    const confirm = dialog?.querySelector('.st-key-dialog-foot :is([class*="st-key-danger-"], [class*="st-key-confirm-"]) button');
+    if (!confirm || event.target.matches("input, textarea")) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    confirm.click();
+  }, true);
 
   // Text of a dialog reaches the server when its field is left. After a pause it is sent as well, so that a draft has
   // it when the reader is signed out.
@@ -155,9 +173,40 @@
     document.documentElement.dataset.sounds = Number(document.documentElement.dataset.sounds ?? 0) + 1; // for tests
   }
 
-  // Streamlit only greys its widgets out. It does not notice a process that hangs, so this script asks for a sign of life.
+  // The header's parts are as wide as the language, the counts, the name and the fonts make them. Where they leave too little
+  // room for the links to the pages, page.css shortens them step by step. What then still does not fit, Streamlit puts into a menu.
+  const STEPS = ["1", "2", "3", "4", "5"];
+  const PAGE_LINKS = ".rc-overflow-item:not(.rc-overflow-item-rest)";
+  const HEADER_GAP = 40; // px, on both sides of the links together
+  const measured = new WeakSet();
+  const sizes = new ResizeObserver(fitHeader);
+  new MutationObserver(() => {
+    for (const part of document.querySelectorAll(`.st-key-header, .st-key-header > *, ${PAGE_LINKS}`)) {
+      if (measured.has(part)) continue;
+      measured.add(part);
+      sizes.observe(part);
+    }
+  }).observe(document.documentElement, { childList: true, subtree: true });
+
+  function fitHeader() {
+    const root = document.documentElement, header = document.querySelector(".st-key-header");
+    if (!header) return;
+    const links = [...document.querySelectorAll(PAGE_LINKS)].reduce((sum, link) => sum + link.offsetWidth, 0);
+    const isPhone = matchMedia("(max-width: 767px)").matches; // there the links are behind one button
+    for (let step = isPhone ? STEPS.length : 0; step <= STEPS.length; step++) {
+      root.dataset.header = STEPS.slice(0, step).join(" ");
+      const [brand, state] = [...header.children].map((part) => part.getBoundingClientRect()).filter((box) => box.width > 0);
+      if (!state) return; // drawn in part
+      root.style.setProperty("--brand", `${brand.right}px`);
+      root.style.setProperty("--state", `${innerWidth - state.left}px`);
+      if (brand.right + links + HEADER_GAP <= state.left) return;
+    }
+  }
+
+  // Streamlit only greys its widgets out. It does not notice a process that hangs, and a page that waits for Redis says nothing.
+  // So this script asks both for a sign of life.
   const LOST_AFTER = 2_000; // ms: a connection that is back by then was not lost
-  const ASK_EVERY = 10_000;
+  const ASK_EVERY = 1_000; // ms, as dashboard.py says
   const PATIENCE = 8_000;
   const { lost: sentence, units } = document.currentScript.dataset;
   let [fresh, broken, hangs, wasConnected] = [Date.now(), 0, false, false]; // last drawn at; cut off since
@@ -170,16 +219,50 @@
     broken = isConnected || !wasConnected ? 0 : broken || Date.now();
     tell();
   });
+  new MutationObserver(tellOutage).observe(document.documentElement, { childList: true, subtree: true });
   states.observe(document.documentElement, {
     subtree: true, attributeFilter: ["data-test-connection-state", "data-test-script-state"],
   });
   setInterval(tell, 1_000);
+  const zone = encodeURIComponent(Intl.DateTimeFormat().resolvedOptions().timeZone);
+  let [isAsking, notice] = [false, null];
   setInterval(async () => {
-    if (document.hidden) return;
-    hangs = await fetch("/healthz", { cache: "no-store", signal: AbortSignal.timeout(PATIENCE) })
-      .then((answer) => !answer.ok, () => true);
+    if (document.hidden || isAsking) return;
+    isAsking = true;
+    try {
+      const answer = await fetch(`/page/connection?zone=${zone}`, { cache: "no-store", signal: AbortSignal.timeout(PATIENCE) });
+      [hangs, notice] = [!answer.ok, answer.ok ? (await answer.json()).notice : null];
+    } catch {
+      [hangs, notice] = [true, null];
+    }
+    isAsking = false;
     tell();
+    tellOutage();
   }, ASK_EVERY);
+
+  /** The notice of an outage, in the place and with the words of the one that the page draws once it has noticed. */
+  function tellOutage() {
+    const shown = document.getElementById("sessions-away");
+    if (!notice || document.querySelector('.st-key-outage [data-testid="stAlert"]')) {
+      shown?.remove();
+      return;
+    }
+    if (shown?.dataset.notice === notice) return;
+    const box = shown ?? document.createElement("div");
+    box.id = "sessions-away";
+    box.dataset.notice = notice;
+    box.setAttribute("role", "alert");
+    box.replaceChildren(...notice.split("\n\n").map((paragraph) => {
+      const line = document.createElement("p");
+      paragraph.split("**").forEach((part, at) => { // every second part is bold
+        const piece = document.createElement(at % 2 ? "strong" : "span");
+        piece.textContent = part;
+        line.append(piece);
+      });
+      return line;
+    }));
+    document.body.append(box);
+  }
 
   function tell() {
     const isLost = hangs || (broken && Date.now() - broken > LOST_AFTER);

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
-from functools import partial
 from html import escape
 from typing import Final, Literal
 from urllib.parse import urlencode, urlsplit
@@ -42,9 +41,9 @@ def menu(actor: Actor) -> None:
     is_open = access.mode() == "open"
     short = name(cut(actor.name, 20))
     label = short if is_open else texts.signed_in_as(short, actor.role)
+    full = name(actor.name)
     with st.popover(label, key="menu-account", icon=":material/account_circle:"), st.container(key="account"):
-        words = texts.open_notice if is_open else partial(texts.signed_in_as, role=actor.role)
-        st.markdown(words(name(actor.name)))
+        st.markdown(texts.open_notice(full) if is_open else texts.signed_in_as(full, actor.role))
         _refresh_choice()
         _density_choice()
         _language_choice()

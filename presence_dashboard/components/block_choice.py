@@ -77,12 +77,10 @@ def _labels(act: Literal["kick", "block"], existing: Block | None) -> dict[str, 
 
 
 def choice_key(number: int) -> str:
-    """The widget key of the choice in a dialog."""
     return f"block-{number}"
 
 
 def is_block_chosen(number: int) -> bool:
-    """Whether the reader has chosen a block."""
     return BLOCKS.get(st.session_state.get(choice_key(number), english.BLOCK_NOT)) is not None
 
 

@@ -42,7 +42,6 @@ def _close() -> None:
 
 
 def dialog() -> bool:
-    """Show the dialog, if one is open."""
     request: ExportRequest | None = st.session_state.get(_REQUEST)
     if request is not None and not access.current().may(request.export.right):  # the role was lost
         _close()

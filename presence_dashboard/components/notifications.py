@@ -49,7 +49,6 @@ def attempt(act: Callable[[], object]) -> bool:
 
 
 def show() -> None:
-    """Show the waiting notifications."""
     for notification in st.session_state.pop(_KEY, ()):
         st.toast(
             notification.text,
@@ -93,7 +92,6 @@ def session_label(record: Session | Ended) -> str:
 
 
 def outcome_notifications(outcome: KickOutcome) -> Iterator[Notification]:
-    """The outcome of a kick in words."""
     if outcome.kicked:
         yield Notification("done", texts.kicked(len(outcome.kicked), _label(outcome.kicked)))
     if outcome.blocked is not None:
@@ -116,7 +114,6 @@ def outcome_notifications(outcome: KickOutcome) -> Iterator[Notification]:
 
 
 def sign_in_notifications(result: SignInResult, *, may_be_undone: bool) -> Iterator[Notification]:
-    """The outcome of a required sign-in in words."""
     if not result:
         yield Notification("note", texts.SIGN_IN_NONE_LEFT)
         return
@@ -125,6 +122,16 @@ def sign_in_notifications(result: SignInResult, *, may_be_undone: bool) -> Itera
         yield Notification("note", texts.UNCONFIRMED)
     if may_be_undone:
         yield Notification("note", texts.NO_REPLICA_ASKED)
+
+
+def timeout_notifications(changed: Sequence[Session], *, may_be_undone: bool) -> Iterator[Notification]:
+    """changed: the sessions with their new timeouts. Replicas are not asked."""
+    if not changed:
+        yield Notification("note", texts.NONE_LEFT)
+        return
+    yield Notification("done", texts.timeouts_changed(len(changed), _label(changed)))
+    if may_be_undone:
+        yield Notification("note", texts.TIMEOUTS_MAY_BE_UNDONE)
 
 
 def block_result(person: str, block: Block) -> str:
@@ -140,7 +147,6 @@ def block_summary(block: Block) -> str:
 
 
 def block_end(block: Block) -> str:
-    """The end of a block in words."""
     return texts.until(minute(block.until, zone()) if block.until else None)
 
 
@@ -155,7 +161,4 @@ def _label(sessions: Sequence[Session]) -> str:
 
 def _how(ended: Ended) -> str:
     at, ago = time_of_day(ended.at), since(ended.at, datetime.now(UTC))
-    if ended.reason == "kicked":
-        return texts.end_kicked(name(cut(ended.by or "", 40)), at, ago)
-    words = {"logout": texts.end_logout, "replaced": texts.end_replaced}
-    return words.get(ended.reason, texts.end_expired)(at, ago)
+    return texts.ended_before(ended.reason, name(cut(ended.by or "", 40)), at, ago)

@@ -16,7 +16,7 @@ from presence_dashboard import access, texts
 from presence_dashboard.components import account
 from presence_dashboard.components.watch_list import announce, watch_menu
 from presence_dashboard.data.browser_tab import local_time, this_tab, zone
-from presence_dashboard.data.store import Reading, open_store
+from presence_dashboard.data.store import Reading, open_store, outage_words
 from presence_dashboard.format import code, number
 from presence_dashboard.roles import Actor, SignedOut
 
@@ -37,12 +37,15 @@ def page_header(actor: Actor) -> None:
 
 
 def outage_notice() -> None:
-    """The notice while Redis does not answer. It lies over the end of the page and moves nothing."""
+    """The notice while Redis does not answer. It lies over the end of the page and moves nothing.
+
+    Its container is always drawn: Streamlit finds parts by their place, and one more would move those that follow.
+    page.js says the same sooner.
+    """
     reading = open_store().counts()
-    if reading.failure is not None:
-        with st.container(key="outage"):
-            shown = local_time(reading.value.as_of) if reading.value else None
-            st.warning(texts.away(reading.failure, shown))
+    with st.container(key="outage"):
+        if reading.failure is not None:
+            st.warning(outage_words(reading, zone()))
 
 
 def _status(actor: Actor) -> None:
@@ -78,8 +81,7 @@ def _online(counts: Counts | None) -> str:
 def _help(counts: Counts | None) -> str:
     if counts is None:
         return texts.USERS_HELP
-    users = local_time(counts.swept_at) if counts.swept_at else None
-    return f"{texts.USERS_HELP} {texts.counts_as_of(local_time(counts.as_of), users)}."
+    return f"{texts.USERS_HELP} {texts.counted_at(local_time(counts.as_of))}."
 
 
 def _connection(reading: Reading[Counts]) -> str:

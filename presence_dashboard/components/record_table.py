@@ -40,6 +40,7 @@ class Column:
     label: str
     kind: Literal["text", "name", "time", "ago", "ahead"] = "text"
     help: str | None = None
+    sorts_all: bool = False  #: its head sorts the whole list, by ``on_order``; others sort the rows that are shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ def record_table(
     key: str,
     shown: str,
     caption: str,
+    back: str,
     now: datetime,
     order: tuple[str, bool] | None = None,
     selected: int = 0,
@@ -77,11 +79,13 @@ def record_table(
     on_open: Callable[[], None],
     on_tick: Callable[[], None] | None = None,
     on_kick: Callable[[], None] | None = None,
+    on_order: Callable[[], None] | None = None,
 ) -> None:
     """Draw the table.
 
     key: of the widget, for ``ticks_of`` and ``ref_of`` in the callbacks. shown: names these rows; changes with each
-    read. now: by the clock of the data. order: column and whether descending, in which ``rows`` are. selected: ticked
+    read. back: the words for a return to ``order``. now: by the clock of the data. order: column and whether
+    descending, in which ``rows`` are. selected: ticked
     rows on all pages. on_tick and on_kick: without them, the table has neither check boxes nor kick buttons, and the
     browser cannot send either. can_act: False disables the kick buttons.
     """
@@ -93,7 +97,14 @@ def record_table(
         "every": 0 if tab.away else tab.tick or 0,
         "caption": caption,
         "columns": [
-            {"name": column.name, "label": column.label, "kind": column.kind, "help": column.help} for column in columns
+            {
+                "name": column.name,
+                "label": column.label,
+                "kind": column.kind,
+                "help": column.help,
+                "sortsAll": column.sorts_all and on_order is not None,
+            }
+            for column in columns
         ],
         "rows": [
             {
@@ -110,10 +121,17 @@ def record_table(
         "sequence": sequence,
         "canKick": on_kick is not None,
         "canAct": can_act,
-        "words": texts.TABLE_WORDS,
+        "words": texts.TABLE_WORDS | {"unsort": back},
     }
     _make_known()
-    _renderer()(key=key, data=data, on_open_change=on_open, on_ticks_change=on_tick, on_kick_change=on_kick)
+    _renderer()(
+        key=key,
+        data=data,
+        on_open_change=on_open,
+        on_ticks_change=on_tick,
+        on_kick_change=on_kick,
+        on_order_change=on_order,
+    )
 
 
 def ticks_of(key: str) -> Ticks | None:
@@ -131,6 +149,12 @@ def ref_of(key: str, action: Literal["kick", "open"]) -> str | None:
     """The row whose button was pressed, as the browser says. None: no row; of a kick, all ticked rows."""
     ref = _sent(key).get(action)
     return ref if isinstance(ref, str) else None
+
+
+def column_of(key: str) -> str | None:
+    """The column by which the whole list is to be sorted, as the browser says."""
+    name = _sent(key).get("order")
+    return name if isinstance(name, str) else None
 
 
 def _sent(key: str) -> Mapping[str, Any]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
+from typing import Any, Final
 from urllib.parse import quote
 
 import streamlit as st
@@ -12,17 +14,20 @@ import streamlit as st
 from presence_core import Ended, Session
 from presence_dashboard import texts, ticket_links
 from presence_dashboard.data.browser_tab import zone
-from presence_dashboard.format import cut, exact, literal, name
+from presence_dashboard.format import clock, cut, exact, literal, name
 from presence_dashboard.roles import HIDDEN, Actor
+
+MAX_ATTRIBUTES: Final = 20
+"""Attributes of a session that are shown."""
 
 
 def time_of_day(moment: datetime) -> str:
     """``10:31:05``, or ``21 Nov, 10:31:05`` for another day, in the reader's time zone. Stays true without a redraw."""
     at, today = moment.astimezone(zone()), datetime.now(zone()).date()
     if at.date() == today:
-        return f"{at:%H:%M:%S}"
+        return clock(at, zone())
     year = None if at.year == today.year else at.year
-    return texts.date_and_time(at.day, at.month, year, f"{at:%H:%M:%S}")
+    return texts.date_and_time(at.day, at.month, year, clock(at, zone()))
 
 
 def time_tag(moment: datetime, shown: str) -> str:
@@ -51,13 +56,17 @@ def lines(text: str) -> str:
     return "\n".join(literal(line) for line in text.splitlines())
 
 
-def device(record: Session | Ended) -> str:
-    """The device name, short and safe for Markdown."""
-    return name(cut(record.device or texts.PERSON_NO_DEVICE, 40))
+def device_name(record: Session | Ended, actor: Actor) -> str | None:
+    """The device, masked as names: many people call a device by their own."""
+    return record.device if actor.sees_names or not record.device else HIDDEN
+
+
+def device(record: Session | Ended, actor: Actor) -> str:
+    """The same, short and safe for Markdown."""
+    return name(cut(device_name(record, actor) or texts.PERSON_NO_DEVICE, 40))
 
 
 def client(record: Session | Ended) -> str | None:
-    """Browser and system."""
     return texts.browser_on(record.browser, record.os) or None
 
 
@@ -80,6 +89,27 @@ def provider(record: Session | Ended, actor: Actor) -> str | None:
     found = record.place
     shown = texts.provider(found.network, found.network_id) if found else ""
     return _masked(shown, actor)
+
+
+def authentication(record: Session | Ended) -> str | None:
+    """How the visitor signed in, and whether with a second factor; None: the site did not say."""
+    if not record.methods and not record.mfa:
+        return None
+    methods = ", ".join(texts.METHOD_WORDS.get(method, method) for method in record.methods)
+    return " · ".join(filter(None, (methods, texts.MFA_WORDS["yes" if record.mfa else "no"])))
+
+
+def attributes(record: Session | Ended, actor: Actor, facets: Sequence[str]) -> dict[str, str]:
+    """The site's own fields: names, safe for Markdown → values. A masked actor sees those with facets, as in the list
+    of sessions: others may have names or addresses in them."""
+    known = {key: value for key, value in record.attributes.items() if not actor.masked or key in facets}
+    shown = {name(cut(key, 40)): cut(as_text(value), 200) for key, value in [*known.items()][:MAX_ATTRIBUTES]}
+    return shown | ({texts.and_more(len(known) - len(shown)): "…"} if len(known) > len(shown) else {})
+
+
+def as_text(value: Any) -> str:
+    """A value of an attribute."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def login_before(record: Session | Ended, actor: Actor) -> str | None:
@@ -128,10 +158,11 @@ def person_cell(uid: str, called: str | None) -> str:
 
 
 def flags(record: Session | Ended) -> list[str]:
-    """What was odd about the login, in words."""
+    """What is odd about a session, in words."""
     known = {
         texts.FLAG_NEW_DEVICE: record.new_device,
         texts.FLAG_DISTANT: record.distant,
+        texts.FLAG_OLD_TOKEN: record.old_token,
         texts.FLAG_ON_BEHALF: record.on_behalf_by is not None,
     }
     return [words for words, is_so in known.items() if is_so]

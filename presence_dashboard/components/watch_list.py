@@ -13,6 +13,7 @@ from presence_core import SavedItem
 from presence_dashboard import texts
 from presence_dashboard.actions import saved_items
 from presence_dashboard.components import notifications
+from presence_dashboard.components.buttons import live_button
 from presence_dashboard.data.browser_tab import this_tab
 from presence_dashboard.data.store import open_store
 from presence_dashboard.data.watch_list import arrivals, watched
@@ -57,31 +58,20 @@ def _row(item: SavedItem, is_online: bool, actor: Actor) -> None:
         with st.container(horizontal=True, vertical_alignment="center", width="content", gap="xxsmall"):
             st.page_link("views/person/person.py", label=_called(item, actor), query_params={"q": item.name})
             st.markdown(texts.WATCH_ONLINE if is_online else texts.WATCH_OFFLINE, width="content")
-        st.button(
-            "",
-            key=f"unwatch-{item.name}",
-            icon=":material/close:",
-            type="tertiary",
-            help=f"{texts.WATCH_STOP}: {_called(item, actor)}",
-            disabled=this_tab().away,
-            on_click=_change,
-            args=(item.name, item.text, False, actor),
-        )
+        live_button(
+            "", f"unwatch-{item.name}", _change, item.name, item.text, False, actor,
+            type="tertiary", icon=":material/close:", help=f"{texts.WATCH_STOP}: {_called(item, actor)}",
+        )  # fmt: skip
 
 
 def watch_button(uid: str, called: str | None, actor: Actor) -> None:
     """The button of a person that begins or ends watching them."""
     reading = watched(open_store(), actor.name)
     is_watched = reading.value is not None and any(item.name == uid for item in reading.value.people)
-    st.button(
-        texts.WATCH_STOP if is_watched else texts.WATCH,
-        key="watch",
-        icon=":material/visibility_off:" if is_watched else ":material/visibility:",
-        help=texts.WATCH_HELP,
-        disabled=this_tab().away,
-        on_click=_change,
-        args=(uid, called or "", not is_watched, actor),
-    )
+    label = texts.WATCH_STOP if is_watched else texts.WATCH
+    icon = ":material/visibility_off:" if is_watched else ":material/visibility:"
+    args = (uid, called or "", not is_watched, actor)
+    live_button(label, "watch", _change, *args, icon=icon, help=texts.WATCH_HELP)
 
 
 def announce(actor: Actor) -> None:

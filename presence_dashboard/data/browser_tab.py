@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -10,6 +11,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import streamlit as st
 from streamlit import runtime
 from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+from presence_dashboard.format import clock
 
 _KEY: Final = "tab"
 
@@ -35,6 +38,7 @@ class Tab:
     acted: int = 0  #: number of actions in this tab; a list reads its rows again after each
     page: str = ""  #: name of the page that is open
     visit: int = 0  #: number of pages that were opened in this tab
+    opened_at: float = field(default_factory=time.monotonic)
 
     def opened(self, page: str) -> None:
         """Note which page this run draws."""
@@ -77,12 +81,16 @@ def is_open(tab: str | None) -> bool:
 
 def zone() -> tzinfo:
     """The reader's time zone, from the browser; UTC if it sends none."""
+    return zone_named(st.context.timezone)
+
+
+def zone_named(name: str | None) -> tzinfo:
+    """The time zone of this name; UTC if there is none."""
     try:
-        return ZoneInfo(st.context.timezone or "UTC")
+        return ZoneInfo(name or "UTC")
     except (ZoneInfoNotFoundError, ValueError):
         return UTC
 
 
 def local_time(moment: datetime) -> str:
-    """The time of day in the reader's time zone."""
-    return f"{moment.astimezone(zone()):%H:%M:%S}"
+    return clock(moment, zone())

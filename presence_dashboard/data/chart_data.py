@@ -15,6 +15,8 @@ from typing import Final, Literal
 import pyarrow as pa  # type: ignore[import-untyped]  # comes with Streamlit, ships no types
 
 from presence_core import Presence, Sample
+from presence_core.models.history import ends_of
+from presence_core.schema.endings import END_COUNTS
 from presence_dashboard.format import DAY, HOUR, MINUTE
 
 CountKind = Literal["users", "sessions"]
@@ -65,7 +67,6 @@ class ChartWindow:
 
     @classmethod
     def free(cls, since: datetime, until: datetime) -> ChartWindow:
-        """Any times."""
         return cls(f"{since:%Y%m%d%H%M%S}-{until:%Y%m%d%H%M%S}", since, until, None, None, 14.5, False)
 
     @property
@@ -73,7 +74,6 @@ class ChartWindow:
         return (self.until - self.since).total_seconds()
 
     def curve(self, presence: Presence) -> ChartSeries:
-        """Read the samples."""
         return curve(presence.history(self.since, None if self.is_latest else self.until, step=self.step))
 
     def hours(self, presence: Presence) -> list[Sample]:
@@ -93,10 +93,6 @@ class ChartSeries:
 
     samples: tuple[Sample, ...]
     table: pa.Table
-
-
-def ends(sample: Sample) -> int:
-    return sample.logouts + sample.kicked + sample.expired + sample.replaced
 
 
 def level(sample: Sample, kind: CountKind) -> float:
@@ -146,7 +142,7 @@ def table(samples: Sequence[Sample], shift: int = 0) -> pa.Table:
             "sessions_min": [sample.sessions_min for sample in samples],
             "sessions_max": [sample.sessions_max for sample in samples],
             "logins": pa.array([known(sample, sample.logins) for sample in samples], pa.int64()),
-            "ends": pa.array([known(sample, ends(sample)) for sample in samples], pa.int64()),
+            "ends": pa.array([known(sample, ends_of(sample)) for sample in samples], pa.int64()),
             "kicked": pa.array([known(sample, sample.kicked) for sample in samples], pa.int64()),
             "part": parts,
             "done": [not is_running for is_running in running[:-1]],
@@ -171,7 +167,6 @@ class Extent:
 
 
 def extent(samples: Sequence[Sample], kind: CountKind) -> Extent | None:
-    """The extent of a line; None without samples."""
     if not samples:
         return None
     low = min(samples, key=lambda sample: int(getattr(sample, f"{kind}_min")))
@@ -215,9 +210,6 @@ def kick_mark(samples: Sequence[Sample], picked: datetime, seconds: float) -> Ki
 
 SplitField = Literal["apps", "devices"]
 
-REASONS: Final = ("logouts", "expired", "replaced", "kicked")
-"""Fields of a sample: ends, by reason."""
-
 ODD: Final = ("new_devices", "distant_logins")
 """Fields of a sample: logins that were odd, by kind."""
 
@@ -239,7 +231,7 @@ class Split:
 
 
 def events_by(fields: Sequence[str], samples: Sequence[Sample]) -> Split:
-    """The events of each step, by these fields of a sample: REASONS or ODD."""
+    """The events of each step, by these fields of a sample: ends by reason, or ODD."""
     counts = [(sample, {field: int(getattr(sample, field)) for field in fields}) for sample in samples]
     totals = tuple((field, sum(found[field] for _, found in counts)) for field in fields)
     return _split(counts, totals)
@@ -361,8 +353,7 @@ def within(samples: Iterable[Sample], since: datetime, until: datetime) -> list[
 
 CSV_FIELDS: Final = (
     "at", "range", "samples", "users_min", "users_mean", "users_max", "uniques", "sessions_min", "sessions_mean",
-    "sessions_max", "logins", "logouts", "kicked", "expired", "replaced", "new_devices",
-    "distant_logins",
+    "sessions_max", "logins", *END_COUNTS, "new_devices", "distant_logins",
 )  # fmt: skip
 
 

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, Final, Literal, cast, get_args
 
 from presence_core import AuditEntry, Block, Ended, EndReason, Job, Page, SessionFilter
-from presence_core.filters import PERSON_FIELDS
 from presence_core.models import plain
-from presence_dashboard.data.paged_list import ReadPage, scan
-from presence_dashboard.data.person_state import exact_uid
+from presence_core.schema.conditions import PERSON_FIELDS
+from presence_dashboard import texts
+from presence_dashboard.data import paged_list
+from presence_dashboard.data.paged_list import ReadPage, Total, count_on, scan
 from presence_dashboard.data.store import Store
+from presence_dashboard.format import second
 from presence_dashboard.roles import HIDDEN, Actor, Right
 
 HistoryView = Literal["ended", "blocks", "jobs", "staff"]
@@ -44,8 +46,9 @@ EXPORT: Final[Mapping[HistoryView, Right]] = {
 class HistoryQuery:
     """The filters of the History page."""
 
-    person: str | None = None
-    by: str | None = None
+    person: str | None = None  #: user id
+    by: str | None = None  #: staff name
+    by_contains: str | None = None  #: a part of a staff name
     how: str | None = None  #: end reason
     act: str | None = None  #: staff action
     words: str | None = None  #: in reason or ticket
@@ -56,6 +59,11 @@ class HistoryQuery:
     def is_everything(self) -> bool:
         return self == HistoryQuery()
 
+    @property
+    def needs_scan(self) -> bool:
+        """Whether it has a condition that the library cannot answer: a part of a text."""
+        return self.words is not None or self.by_contains is not None
+
     def has_words(self, *texts: str | None) -> bool:
         """Whether one of these texts contains the words, in upper or lower case."""
         words = (self.words or "").casefold()
@@ -65,22 +73,51 @@ class HistoryQuery:
         return (self.since is None or self.since <= at) and (self.until is None or at < self.until)
 
     def is_by(self, by: str | None) -> bool:
-        return self.by is None or self.by == by
+        return self.by in (None, by) and (self.by_contains or "").casefold() in (by or "").casefold()
 
 
+_NOW: Final = timedelta(seconds=2)
+"""How long a bulk kick may take to begin."""
+
+_TIMEOUTS_WHERE: Final = "change_timeouts_where"
 _ADDRESS_IN_REASON: Final = re.compile(r"(?<=, from ).+")
 
 
 def filter_values(search: SessionFilter, actor: Actor) -> dict[str, Any]:
-    """Fields and values of a filter. A search text may be a name or an address, so it is masked like those."""
-    known = plain(search)
-    return {field: HIDDEN if actor.masked and field in PERSON_FIELDS else known[field] for field in search.given}
+    """Fields and values of a filter; of ``without`` a dict of them. A search text may be a name or an address, so it is
+    masked like those, and a device may have its owner's name."""
+    masked = {*(PERSON_FIELDS if actor.masked else ()), *(() if actor.sees_names else ("device",))}
+    known = plain(search) | ({"without": filter_values(search.without, actor)} if search.without else {})
+    return {field: HIDDEN if field in masked else known[field] for field in search.given}
+
+
+def filter_in_words(job: Job, actor: Actor, zone: tzinfo) -> str:
+    """The filter of a bulk kick, without the limit that each gets: sessions that began before it. Empty: no filter."""
+    values = filter_values(job.filter, actor)
+    if "logged_in_before" in values and job.created - _moment(job.filter.logged_in_before) < _NOW:
+        del values["logged_in_before"]
+    _word_times(values, job.filter, zone)
+    if job.filter.without:
+        _word_times(values["without"], job.filter.without, zone)
+    return texts.filter_words(values)
+
+
+def _word_times(values: dict[str, Any], session_filter: SessionFilter, zone: tzinfo) -> None:
+    for field in ("logged_in_after", "logged_in_before"):
+        if field in values:
+            values[field] = second(_moment(getattr(session_filter, field)), zone)
+
+
+def _moment(given: datetime | float) -> datetime:
+    return given if isinstance(given, datetime) else datetime.fromtimestamp(given, UTC)
 
 
 def outcome(entry: AuditEntry, actor: Actor) -> str:
-    """The outcome of an audit entry. A masked actor does not see the filter of an export or the network of a rule."""
+    """The outcome of an audit entry. A masked actor does not see a filter, or the network of a rule."""
     if "ip" in actor.masked and entry.action in ("add_block_rule", "remove_block_rule"):
         return HIDDEN
+    if actor.masked and entry.action.startswith(_TIMEOUTS_WHERE):
+        return entry.outcome.partition("; filter ")[0]
     head, exported, _ = entry.outcome.partition(" exported")
     return f"{head}{exported}" if actor.masked and entry.action == "export" else entry.outcome
 
@@ -95,13 +132,25 @@ def page_reader(view: HistoryView, store: Store, query: HistoryQuery, actor: Act
     """The function that reads a page of a view. actor: searches do not match text that is masked for them."""
 
     def read_page(limit: int, cursor: str | None) -> Page[Any]:
-        uid = None if query.person is None else exact_uid(store.presence, query.person)
-        known = replace(query, person=uid)
         if view == "staff":
-            return _staff(store, known, actor, limit, cursor)
-        return _READERS[view](store, known, limit, cursor)
+            return _staff(store, query, actor, limit, cursor)
+        return _READERS[view](store, query, limit, cursor)
 
     return read_page
+
+
+def count_entries(view: HistoryView, store: Store, query: HistoryQuery, actor: Actor, first: Page[Any]) -> Total:
+    """How many entries a view has, given its first page. The library estimates what it can list without a search; a
+    short list is counted."""
+    is_listed = {
+        "ended": not (query.how or query.needs_scan or query.by),
+        "blocks": query.is_everything,
+        "jobs": query.is_everything,
+        "staff": False,
+    }
+    if is_listed[view] and first.total > paged_list.COUNT_STEP:
+        return Total(first.total, "about")
+    return count_on(page_reader(view, store, query, actor), first)
 
 
 def _ended(store: Store, query: HistoryQuery, limit: int, cursor: str | None) -> Page[Ended]:
@@ -116,9 +165,10 @@ def _ended(store: Store, query: HistoryQuery, limit: int, cursor: str | None) ->
             cursor=cursor,
         )
 
-    return _filtered(
-        read_page, lambda record: query.has_words(record.note, record.ticket), query.words is not None, limit, cursor
-    )
+    def matches(record: Ended) -> bool:
+        return query.is_by(record.by) and query.has_words(record.note, record.ticket)
+
+    return _filtered(read_page, matches, query.needs_scan, limit, cursor)
 
 
 def _blocks(store: Store, query: HistoryQuery, limit: int, cursor: str | None) -> Page[Block]:
@@ -126,7 +176,7 @@ def _blocks(store: Store, query: HistoryQuery, limit: int, cursor: str | None) -
         return store.presence.blocks(limit=limit, cursor=cursor)
 
     def matches(record: Block) -> bool:
-        return query.is_by(record.by) and query.covers(record.at) and query.has_words(record.reason, record.ticket)
+        return query.is_by(record.by) and query.covers(record.at) and query.has_words(record.reason, *record.tickets)
 
     if query.person is not None:
         record = store.presence.blocked(query.person)
@@ -153,11 +203,12 @@ def _staff(store: Store, query: HistoryQuery, actor: Actor | None, limit: int, c
 
     def matches(record: AuditEntry) -> bool:
         # Steps of a bulk kick are audited as kick_where_start, kick_where_pause, …
-        act = "kick_where" if record.action.startswith("kick_where") else record.action
+        act = next((act for act in ("kick_where", _TIMEOUTS_WHERE) if record.action.startswith(act)), record.action)
         why, result = (reason(record, actor), outcome(record, actor)) if actor else (record.reason, record.outcome)
-        return query.act in (None, act) and query.has_words(why, record.ticket, result)
+        is_wanted = query.act in (None, act) and query.is_by(record.by)
+        return is_wanted and query.has_words(why, record.ticket, result)
 
-    return _filtered(read_page, matches, query.words is not None or query.act is not None, limit, cursor)
+    return _filtered(read_page, matches, query.needs_scan or query.act is not None, limit, cursor)
 
 
 def _filtered(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Literal, TypeVar
 
 import streamlit as st
 
@@ -30,6 +30,8 @@ MAX_SCANNED: Final = 5_000
 """Most entries that are read for one page."""
 
 _SCAN_STEP: Final = 200
+COUNT_STEP: Final = 1_000
+"""Entries that one call counts."""
 _START: Final[tuple[Position, ...]] = ((None, 0),)
 
 
@@ -48,6 +50,25 @@ def scan(read_page: ReadPage[T], matches: Callable[[T], bool], limit: int, curso
             )
 
 
+@dataclass(frozen=True, slots=True)
+class Total:
+    """How many entries a list has."""
+
+    number: int
+    kind: Literal["exact", "about", "at least"] = "exact"
+
+
+def count_on(read_page: ReadPage[T], first: Page[T]) -> Total:
+    """The number of entries of a list, given its first page: at least, after MAX_SCANNED of them."""
+    found, scanned, cursor = len(first.items), 0, first.next_cursor
+    while cursor is not None and scanned < MAX_SCANNED:
+        page = read_page(COUNT_STEP, cursor)
+        found += len(page.items)
+        scanned += max(page.scanned, 1)
+        cursor = page.next_cursor
+    return Total(found, "exact" if cursor is None else "at least")
+
+
 @dataclass(slots=True)
 class PagedList(Generic[T]):
     """The position of this tab in a list, and its rows."""
@@ -58,6 +79,7 @@ class PagedList(Generic[T]):
     failure: str | None = None
     generation: int = 0
     acted: int = -1
+    counted: Total | None = None  #: when the first page was read
     _wanted: tuple[Position, ...] | None = _START
 
     @property
@@ -70,15 +92,19 @@ class PagedList(Generic[T]):
         return self.positions[-1][1]
 
     @property
-    def total(self) -> int | None:
-        """The total, if known."""
-        if self.page is None or not self.page.total_is_exact:
-            return None
-        return max(self.page.total, self.before + len(self.page.items))
+    def total(self) -> Total:
+        """How many entries the list has, at least those on the pages so far."""
+        if self.page is None:
+            return Total(0)
+        shown = self.before + len(self.page.items)
+        if self.page.total_is_exact:
+            return Total(max(self.page.total, shown))
+        if self.counted is None:
+            return Total(shown, "at least")
+        return Total(max(self.counted.number, shown), self.counted.kind)
 
     @property
     def reads_first_page(self) -> bool:
-        """Whether the next load reads the first page again."""
         return self._wanted == _START
 
     def refresh(self) -> None:
@@ -94,8 +120,13 @@ class PagedList(Generic[T]):
         if self.page is not None and self.page.next_cursor is not None:
             self._wanted = (*self.positions, (self.page.next_cursor, self.before + len(self.page.items)))
 
-    def load(self, store: Store, query: Hashable, read_page: ReadPage[T]) -> None:
-        """Read the requested page. If that fails, the rows stay, unless the query has changed."""
+    def load(
+        self, store: Store, query: Hashable, read_page: ReadPage[T], count: Callable[[Page[T]], Total] | None = None
+    ) -> None:
+        """Read the requested page. If that fails, the rows stay, unless the query has changed.
+
+        count: the number of entries, given the first page.
+        """
         if query != self.query:
             self.query, self.page, self.positions = query, None, _START
             self.newest()
@@ -106,6 +137,8 @@ class PagedList(Generic[T]):
             return
         try:
             page, positions = _read(read_page, self._wanted)
+            if count is not None and positions == _START and not page.total_is_exact:
+                self.counted = count(page)
         except PresenceError as error:
             self.failure = plain(error)
             if isinstance(error, Unavailable):

@@ -15,6 +15,7 @@ import streamlit as st
 
 from presence_core import AuditEntry, Block, Ended, Person, Presence, PresenceError, Session, Viewer
 from presence_core.text.search_text import fold
+from presence_core.text.typed_text import as_one_line, read_typed
 from presence_dashboard.data import person_timeline
 from presence_dashboard.data.browser_tab import this_tab
 from presence_dashboard.data.store import Reading, Store
@@ -30,8 +31,6 @@ _KEY: Final = "person-state"
 
 @dataclass(frozen=True, slots=True)
 class PersonMatches:
-    """The people that a search finds."""
-
     uid: str | None  #: the only match: opened directly
     others: tuple[Person, ...]
 
@@ -42,16 +41,27 @@ def find(store: Store, wanted: str, *, by_name: bool, fresh: bool = False) -> Re
 
 
 def exact_uid(presence: Presence, text: str) -> str:
-    """The user id that staff mean by this text. Spaces around it count only if a user has exactly this id."""
-    without = text.strip()
-    if text == without or not without:
-        return without
-    is_user = any(person.uid == text for person in presence.people(text)) or _is_known(presence, text, everywhere=False)
-    return text if is_user else without
+    """The user id that staff mean by this text: without the spaces, quotes and so on that the search cleans, unless a
+    user has exactly this id."""
+    typed = read_typed(text)
+    meant = dict.fromkeys(meaning for meaning in (text, text.strip(), *typed.uids, *typed.texts) if meaning.strip())
+    if len(meant) < 2:  # nearly always
+        return text.strip()
+    return next((meaning for meaning in meant if _is_user(presence, meaning)), text.strip())
+
+
+def meant_uid(store: Store, text: str) -> str:
+    """The same for a list that searches for exact user ids. While Redis is away, the text itself."""
+    return store.shared(("uid", text), lambda presence: exact_uid(presence, text)).value or text
+
+
+def _is_user(presence: Presence, uid: str) -> bool:
+    is_found = any(person.uid == uid for person in presence.people(uid))
+    return is_found or _is_known(presence, uid, everywhere=False)
 
 
 def _find(presence: Presence, wanted: str, by_name: bool) -> PersonMatches:
-    wanted = exact_uid(presence, wanted)
+    wanted = exact_uid(presence, as_one_line(wanted))
     people = presence.people(wanted, limit=MAX_FOUND if by_name else 1)
     if not by_name:
         people = [person for person in people if person.uid == wanted]
@@ -62,8 +72,9 @@ def _find(presence: Presence, wanted: str, by_name: bool) -> PersonMatches:
 
 
 def _only_named(people: list[Person], wanted: str) -> str | None:
-    """The only person with this alias."""
-    named = [person.uid for person in people if fold(wanted) in map(fold, person.aliases)]
+    """The only person with this alias, or with the user id or alias that a pasted text means."""
+    meant = {fold(text) for text in read_typed(wanted).texts}
+    named = [person.uid for person in people if not meant.isdisjoint(map(fold, (person.uid, *person.aliases)))]
     return named[0] if len(named) == 1 else None
 
 
@@ -224,7 +235,6 @@ class PersonState:
         self.entries, self.cursor = audit.items, audit.next_cursor
 
     def look_back(self, store: Store) -> None:
-        """Read older audit entries."""
         try:
             page = store.presence.audit(uid=self.uid, limit=_ENTRIES, cursor=self.cursor)
         except PresenceError as error:

@@ -18,8 +18,6 @@ _RANK: Final[dict[Kind, int]] = {"login": 0, "end": 1, "staff": 2}
 
 @dataclass(frozen=True, slots=True)
 class TimelineEvent:
-    """An event of the timeline."""
-
     at: datetime
     kind: Kind
     records: tuple[Session | Ended, ...] = ()  #: its sessions; several if one kick ended them
@@ -53,6 +51,5 @@ def merge(live: Iterable[Session], ended: Iterable[Ended], entries: Iterable[Aud
 
 
 def by_day(events: Sequence[TimelineEvent], zone: tzinfo) -> list[tuple[date, list[TimelineEvent]]]:
-    """The events by day of a time zone."""
     days = groupby(events, lambda event: event.at.astimezone(zone).date())
     return [(day, list(events_of_day)) for day, events_of_day in days]

@@ -40,7 +40,6 @@ class Phrase:
 
     @property
     def text(self) -> str:
-        """The phrase as it is stored."""
         return json.dumps(asdict(self), ensure_ascii=False)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from presence_core import SavedItem
+from presence_dashboard.data.session_query import MASKED_FACETS
 from presence_dashboard.data.store import Reading, Store
 
 
@@ -33,19 +34,17 @@ class SavedView:
 
     @property
     def text(self) -> str:
-        """The view as it is stored."""
         return view_text(self.query or {}, self.columns)
 
 
 def view_text(query: Mapping[str, str], columns: Sequence[str]) -> str:
-    """A view as the text of a saved item."""
     return json.dumps({"query": dict(query), "columns": list(columns)}, ensure_ascii=False)
 
 
 def views_of(store: Store, owner: str, *, names_hidden: bool, fresh: bool = False) -> Reading[tuple[SavedView, ...]]:
     """Own views, the last used first, then shared ones by name.
 
-    names_hidden: without views that search a text, which may be a name.
+    names_hidden: without views that search a text, which may be a name, or filter by what is masked.
     """
     reading: Reading[tuple[SavedView, ...]] = store.shared(
         ("views", owner, names_hidden),
@@ -58,7 +57,11 @@ def views_of(store: Store, owner: str, *, names_hidden: bool, fresh: bool = Fals
 def _ordered(items: Sequence[SavedItem], names_hidden: bool) -> tuple[SavedView, ...]:
     own = sorted((item for item in items if not item.shared), key=lambda item: item.at, reverse=True)
     views = [SavedView.from_item(item) for item in (*own, *(item for item in items if item.shared))]
-    return tuple(view for view in views if not (names_hidden and view.query and view.query.get("q")))
+    return tuple(view for view in views if not (names_hidden and _is_of_people(view)))
+
+
+def _is_of_people(view: SavedView) -> bool:
+    return any((view.query or {}).get(field) for field in ("q", *MASKED_FACETS))
 
 
 def _are_texts(values: object) -> bool:

@@ -21,6 +21,7 @@ from presence_core import (
     Counts,
     Ended,
     InvalidArgument,
+    ListOrder,
     Presence,
     PresenceError,
     Session,
@@ -48,8 +49,6 @@ _KEY: Final = "session-list"
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """One page of sessions."""
-
     sessions: tuple[Session, ...]
     next_cursor: str | None
     total: int
@@ -83,6 +82,7 @@ class SessionList:
     acted: int = 0  #: ``Tab.acted`` at the read
     query: SessionQuery = field(default_factory=SessionQuery)  #: answered by the rows
     filter: SessionFilter | None = None  #: the same as a filter of page 1, to which the cursors belong
+    is_emptied: bool = False  #: it had rows, and all of them have ended
     _wanted: Cursors | None = (None,)
     _scanning_further: bool = False
     _checked: float = 0.0  #: last check for ended rows, by the monotonic clock
@@ -95,7 +95,7 @@ class SessionList:
     def key(self) -> str:
         """Names the rows on the screen."""
         filter_digest = self.filter.digest if self.filter else ""
-        shown = repr((filter_digest, self.limit, self.cursors[-1], self.generation))
+        shown = repr((filter_digest, self.query.order, self.limit, self.cursors[-1], self.generation))
         return sha256(shown.encode()).hexdigest()[:16]
 
     @property
@@ -117,7 +117,6 @@ class SessionList:
             self._wanted = (*self.cursors, self.rows.next_cursor)
 
     def scan_further(self) -> None:
-        """Search further sessions to fill this page."""
         self._scanning_further = True
 
     def resize(self, limit: int) -> None:
@@ -142,7 +141,8 @@ class SessionList:
             self.update(store)
         if query != self.query:
             self._wanted = (None,)
-            self.selected = {}  # what a search no longer shows is not kicked by surprise
+            if replace(query, order=self.query.order) != self.query:
+                self.selected = {}  # what a search no longer shows is not kicked by surprise
         if self._wanted is not None:
             self._read(store, query, zone)
         elif self._scanning_further:
@@ -170,10 +170,14 @@ class SessionList:
         # Page 1 uses the current time. Later pages use the filter of page 1, to which their cursors belong.
         matching = query.filter(reading.value.as_of, zone) if len(wanted) == 1 else self.filter
         try:
-            rows, cursors = _page(store.presence, matching, wanted, self.limit, reading.value.totals["login"])
+            rows, cursors = _page(
+                store.presence, matching, query.order, wanted, self.limit, reading.value.totals["login"]
+            )
         except PresenceError as error:
             self._failed(store, error)
         else:
+            had_rows = query == self.query and self.rows is not None and (self.is_emptied or bool(self.rows.sessions))
+            self.is_emptied = had_rows and not rows.sessions and rows.next_cursor is None
             self.query, self.filter = query, matching
             self.rows, self.cursors, self.failure, self._wanted = rows, cursors, None, None
             self.selected = {ref: session for ref, session in self.selected.items() if ref not in self.ended}
@@ -185,7 +189,7 @@ class SessionList:
         try:
             while self.is_short and time.monotonic() < end:
                 assert self.rows is not None
-                self.rows = _further(store.presence, self.filter, self.rows, self.limit)
+                self.rows = _further(store.presence, self.filter, self.query.order, self.rows, self.limit)
         except PresenceError as error:
             self._failed(store, error)
         self.generation += 1
@@ -231,7 +235,6 @@ class SessionList:
 
     @property
     def selected_elsewhere(self) -> int:
-        """The number of live selected sessions on other pages."""
         shown = {session.ref for session in self.rows.sessions} if self.rows is not None else set()
         return sum(session.ref not in shown for session in self.live_selected)
 
@@ -256,12 +259,17 @@ class SessionList:
 
 
 def _page(
-    presence: Presence, matching: SessionFilter | None, cursors: Cursors, limit: int, logins: int
+    presence: Presence,
+    matching: SessionFilter | None,
+    order: ListOrder,
+    cursors: Cursors,
+    limit: int,
+    logins: int,
 ) -> tuple[Rows, Cursors]:
-    page = presence.list_sessions(matching, limit=limit, cursor=cursors[-1])
+    page = presence.list_sessions(matching, order=order, limit=limit, cursor=cursors[-1])
     while not page.items and page.next_cursor is None and len(cursors) > 1:  # all its sessions have ended
         cursors = cursors[:-1]
-        page = presence.list_sessions(matching, limit=limit, cursor=cursors[-1])
+        page = presence.list_sessions(matching, order=order, limit=limit, cursor=cursors[-1])
     rows = Rows(
         sessions=tuple(page.items),
         next_cursor=page.next_cursor,
@@ -277,8 +285,8 @@ def _page(
     return rows, cursors
 
 
-def _further(presence: Presence, matching: SessionFilter | None, rows: Rows, limit: int) -> Rows:
-    page = presence.list_sessions(matching, limit=limit - len(rows.sessions), cursor=rows.next_cursor)
+def _further(presence: Presence, matching: SessionFilter | None, order: ListOrder, rows: Rows, limit: int) -> Rows:
+    page = presence.list_sessions(matching, order=order, limit=limit - len(rows.sessions), cursor=rows.next_cursor)
     return replace(
         rows,
         sessions=(*rows.sessions, *page.items),

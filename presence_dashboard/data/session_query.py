@@ -9,10 +9,11 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
-from typing import Any, Final
+from datetime import UTC, datetime, tzinfo
+from typing import Any, Final, get_args
 
-from presence_core import InvalidArgument, SessionFilter
+from presence_core import InvalidArgument, ListOrder, SessionFilter
+from presence_core.schema.conditions import PLACE_FIELDS
 from presence_dashboard import texts, time_range
 from presence_dashboard.format import code, cut
 from presence_dashboard.texts import english
@@ -20,8 +21,8 @@ from presence_dashboard.texts import english
 FACETS: Final = tuple(english.FACET_LABELS)
 """Facets of every site. Declared attributes follow them."""
 
-PLACE_FACETS: Final = ("country", "network")
-"""Not for roles that may not see addresses, which the place is made of."""
+MASKED_FACETS: Final = ("device", *PLACE_FIELDS)
+"""Not for roles from which something of people is hidden: many people call a device by their own name."""
 
 ATTRIBUTE: Final = "attr."
 """Prefix of attributes in the address, where their names could clash with other parameters."""
@@ -29,8 +30,19 @@ ATTRIBUTE: Final = "attr."
 FLAGS: Final = tuple(english.FLAG_WORDS)
 """What is special about a session: fields of SessionFilter."""
 
+ORDER: Final = "sort"
+"""The parameter of the address that has the order of the list."""
+
+ORDERS: Final[tuple[ListOrder, ...]] = get_args(ListOrder)
+
 IDLES: Final = (300, 1_800, 3_600, 86_400)
+SEEN: Final = (60, 300, 900, 3_600)
 MAX_IDLE: Final = 315_360_000
+
+MFA: Final = {"yes": True, "no": False}
+
+CHOICES: Final = ("login", "idle", "seen", "flag", "method", "mfa", "below")
+"""Parameters of the address that are fields of SessionQuery, and no facets."""
 
 _LIKE_AN_ADDRESS: Final = re.compile(r"\d{1,3}(\.\d{0,3}){1,3}(/\d*)?|[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*(/\d*)?")
 _LIKE_A_NETWORK: Final = re.compile(r"[0-9A-Fa-f:.]*[.:][0-9A-Fa-f:.]*/\d*")
@@ -47,7 +59,12 @@ class SessionQuery:
     facets: tuple[tuple[str, str], ...] = ()
     login: str = ""  #: a range of time, see time_range
     idle: str = ""  #: seconds
+    seen: str = ""  #: seconds
     flag: str = ""  #: one of FLAGS
+    method: str = ""  #: of the sign-in; several with commas
+    mfa: str = ""  #: one of MFA
+    below: str = ""  #: a version of the app
+    order: ListOrder = "login"  #: of the list; it narrows nothing
 
     @property
     def is_everyone(self) -> bool:
@@ -56,7 +73,7 @@ class SessionQuery:
     @property
     def is_filtered(self) -> bool:
         """Whether more than the text of the search box narrows the list."""
-        return bool(self.facets or self.login or self.idle or self.flag)
+        return bool(self.facets) or any(getattr(self, name) for name in CHOICES)
 
     def filter(self, now: datetime, zone: tzinfo) -> SessionFilter | None:
         """The query as a filter; None matches everyone. Raises InvalidArgument."""
@@ -70,7 +87,10 @@ class SessionQuery:
             fields["attributes"] = attributes
         fields |= self._text() | _flag(self.flag)
         after, before = time_range.resolve(self.login, now, zone)
-        fields |= {"logged_in_after": after, "logged_in_before": before, "idle_for": _idle(self.idle)}
+        fields |= {"logged_in_after": after, "logged_in_before": before}
+        fields |= {"idle_for": _seconds("idle", self.idle), "seen_within": _seconds("seen", self.seen)}
+        fields |= {"methods": methods_of(self.method) or None, "mfa": _mfa(self.mfa)}
+        fields |= {"app_version_below": self.below or None}
         return SessionFilter(**fields)
 
     def _text(self) -> dict[str, str]:
@@ -99,7 +119,12 @@ class SessionQuery:
 
 def facets_for(*, exact: bool) -> tuple[str, ...]:
     """The facets of a role. exact: as in SessionQuery."""
-    return tuple(field for field in FACETS if not (exact and field in PLACE_FACETS))
+    return tuple(field for field in FACETS if not (exact and field in MASKED_FACETS))
+
+
+def parameters(attributes: Sequence[str]) -> tuple[str, ...]:
+    """The names of an address that narrow the list, besides ``q``."""
+    return ("inside", *FACETS, *(ATTRIBUTE + name for name in attributes), *CHOICES)
 
 
 def query_of(address: Mapping[str, str], text: str, declared: Sequence[str], *, exact: bool) -> SessionQuery:
@@ -111,9 +136,8 @@ def query_of(address: Mapping[str, str], text: str, declared: Sequence[str], *, 
         inside=bool(wanted) and not exact and address.get("inside") == wanted,
         exact=exact,
         facets=tuple((name, address[name]) for name in names if address.get(name)),
-        login=address.get("login", ""),
-        idle=address.get("idle", ""),
-        flag=address.get("flag", ""),
+        **{name: address.get(name, "") for name in CHOICES},
+        order="last_seen" if address.get(ORDER) == "last_seen" else "login",
     )
 
 
@@ -128,7 +152,7 @@ def faults(
 
     declared: the site's attributes, None if not known. The search text is not checked: the reader can see and edit it.
     """
-    known = {"q", "inside", "login", "idle", "flag", *facets_for(exact=query.exact)}
+    known = {"q", "inside", ORDER, *CHOICES, *facets_for(exact=query.exact)}
     known.update(ATTRIBUTE + name for name in declared or ())
     wrong = {}
     for name, values in address.items():
@@ -146,11 +170,18 @@ def faults(
     return wrong
 
 
+def is_valid(name: str, value: str) -> bool:
+    """Whether one of CHOICES can have this value. Not for times of login, which depend on the reader's clock."""
+    return _rule_broken(name, value, SessionQuery(), datetime.now(UTC), UTC) is None
+
+
 def _rule_broken(name: str, value: str, query: SessionQuery, now: datetime, zone: tzinfo) -> str | None:
     """The rule that the value of a known parameter breaks, if any."""
     if name == "inside":
         return None if query.inside else texts.LINK_INSIDE
-    only = {name: value} if name in ("login", "idle", "flag") else {}
+    if name == ORDER:
+        return None if value in ORDERS else texts.SORT_MALFORMED
+    only = {name: value} if name in CHOICES else {}
     single = SessionQuery(**only) if only else SessionQuery(facets=((name, value),))  # type: ignore[arg-type]
     try:
         single.filter(now, zone)
@@ -160,22 +191,38 @@ def _rule_broken(name: str, value: str, query: SessionQuery, now: datetime, zone
         return {
             "login": texts.TIME_MALFORMED,
             "idle": texts.idle_malformed(MAX_IDLE),
+            "seen": texts.seen_malformed(MAX_IDLE),
             "flag": texts.FLAG_MALFORMED,
+            "method": texts.METHOD_MALFORMED,
+            "mfa": texts.MFA_MALFORMED,
+            "below": texts.VERSION_MALFORMED,
         }.get(name, "")
     return None
 
 
-def _idle(seconds: str) -> int | None:
+def _seconds(name: str, seconds: str) -> int | None:
     if not seconds:
         return None
     if not (seconds.isascii() and seconds.isdecimal() and len(seconds) < 10 and int(seconds) <= MAX_IDLE):
-        raise InvalidArgument("idle", f"must be whole seconds from 0 to {MAX_IDLE}")
+        raise InvalidArgument(name, f"must be whole seconds from 0 to {MAX_IDLE}", "out_of_range")
     return int(seconds)
+
+
+def methods_of(method: str) -> tuple[str, ...]:
+    """The names of methods in a text, with commas between them. Without a name, the text, which is refused."""
+    names = tuple(name for part in method.split(",") if (name := part.strip().lower()))
+    return names or ((method,) if method else ())
+
+
+def _mfa(mfa: str) -> bool | None:
+    if mfa and mfa not in MFA:
+        raise InvalidArgument("mfa", "must be one of " + ", ".join(MFA), "not_a_choice")
+    return MFA.get(mfa)
 
 
 def _flag(flag: str) -> dict[str, bool]:
     if flag and flag not in FLAGS:
-        raise InvalidArgument("flag", "must be one of " + ", ".join(FLAGS))
+        raise InvalidArgument("flag", "must be one of " + ", ".join(FLAGS), "not_a_choice")
     return {flag: True} if flag else {}
 
 

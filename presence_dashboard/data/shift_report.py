@@ -114,7 +114,6 @@ class ShiftReport:
         return all(member.is_whole for member in self.members)
 
     def with_first(self, name: str) -> ShiftReport:
-        """The report with this member first."""
         return replace(self, members=tuple(sorted(self.members, key=lambda member: member.name != name)))
 
 
@@ -150,7 +149,6 @@ def _read_entries(
 
 
 def _read_jobs(presence: Presence, since: datetime) -> Iterator[Job]:
-    """The bulk kicks from the newest to ``since``."""
     cursor = None
     for _ in range(MAX_JOB_PAGES):
         page = presence.jobs(limit=100, cursor=cursor)

@@ -1,7 +1,8 @@
 """The one connection of this process, and the answers that all its open pages share.
 
-Thirty open tabs ask Redis once a tick, not thirty times. Each shared answer has a key. The first tab that finds it too
-old reads it again, while the others wait. A failure is kept together with the last good answer.
+Thirty open tabs ask Redis once a tick, and for the counts every two seconds, not thirty times. Each shared answer has a
+key. The first tab that finds it too old reads it again, while the others wait. A failure is kept together with the last
+good answer.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from copy import copy
 from dataclasses import dataclass, field, replace
+from datetime import tzinfo
 from typing import Any, Final, Generic, TypeVar
 
 import streamlit as st
 
 from presence_core import Counts, Presence, PresenceError
+from presence_dashboard import texts
 from presence_dashboard.error_sentences import plain
 
 T = TypeVar("T")
@@ -24,7 +28,13 @@ KEEP: Final = 4.5
 """Seconds for which an answer is shared: just under a tick, so that all pages together ask once a tick."""
 
 KEEP_FAILURE: Final = 1.0
-"""The same for a failure: pages do not queue for a dead server, and still recover soon."""
+"""The same for a failure, so that pages recover soon."""
+
+AWAY: Final = 4.5
+"""Seconds for which Redis counts as away after the counts could not be read. No page waits for it meanwhile: other
+answers are not read. page.js asks for the counts more often, so that pages recover within 5 s: see dashboard.py."""
+
+COUNTS: Final = "counts"
 
 _MAX_SHARED: Final = 256
 """Most shared answers. The least recently used is dropped."""
@@ -45,12 +55,17 @@ class Reading(Generic[T]):
         return None if self.error is None else plain(self.error)
 
     @property
+    def cause(self) -> str | None:
+        """The same without advice, where the page itself tries again."""
+        return None if self.error is None else plain(self.error, advise=False)
+
+    @property
     def age(self) -> float:
         """Seconds since the value was read."""
         return time.monotonic() - self.read
 
-    def is_fresh(self, keep: float) -> bool:
-        return time.monotonic() - self.asked < (keep if self.error is None else min(keep, KEEP_FAILURE))
+    def is_fresh(self, keep: float, keep_failure: float) -> bool:
+        return time.monotonic() - self.asked < (keep if self.error is None else min(keep, keep_failure))
 
 
 @dataclass(slots=True)
@@ -77,30 +92,46 @@ class Store:
                 self._presence = self._connect()
             return self._presence
 
-    def counts(self, *, fresh: bool = False) -> Reading[Counts]:
-        """The current counts."""
-        return self.shared("counts", lambda presence: presence.counts(), fresh=fresh)
+    def counts(self, *, keep: float = KEEP, fresh: bool = False) -> Reading[Counts]:
+        return self.shared(COUNTS, lambda presence: presence.counts(), keep=keep, fresh=fresh)
 
     def shared(
         self, key: Hashable, read: Callable[[Presence], T], *, keep: float = KEEP, fresh: bool = False
     ) -> Reading[T]:
         """The answer of ``read``, shared under ``key`` for ``keep`` seconds.
 
-        fresh: read in any case. Never raises a PresenceError: it is in ``failure``, next to the last good answer.
+        fresh: read in any case. Never raises a PresenceError: it is in ``failure``, next to the last good answer. After
+        a failure, one thread asks again; the others get the failure meanwhile, so that no page is slow in an outage.
         """
         with self._finding:
             shared = self._shared.setdefault(key, _Shared())
             self._shared.move_to_end(key)
             if len(self._shared) > _MAX_SHARED:
                 self._shared.popitem(last=False)
-        with shared.asking:  # threads that wait here share the answer
-            if fresh or not shared.reading.is_fresh(keep):
-                shared.reading = self._read(shared.reading, read)
-            reading: Reading[T] = shared.reading
+        reading: Reading[T] = shared.reading
+        if not shared.asking.acquire(blocking=reading.error is None):  # threads that wait here share the answer
             return reading
-
-    def _read(self, last: Reading[T], read: Callable[[Presence], T]) -> Reading[T]:
         try:
+            if fresh or not shared.reading.is_fresh(keep, AWAY if key == COUNTS else KEEP_FAILURE):
+                shared.reading = self._read(shared.reading, read, None if fresh or key == COUNTS else self._away())
+            reading = shared.reading
+            return reading
+        finally:
+            shared.asking.release()
+
+    def _away(self) -> PresenceError | None:
+        """Why the counts could not be read a moment ago."""
+        with self._finding:
+            counts = self._shared.get(COUNTS)
+        if counts is None:
+            return None
+        reading = counts.reading
+        return reading.error if time.monotonic() - reading.asked < AWAY else None
+
+    def _read(self, last: Reading[T], read: Callable[[Presence], T], away: PresenceError | None) -> Reading[T]:
+        try:
+            if away is not None:
+                raise copy(away)
             value = read(self.presence)
         except PresenceError as error:
             return replace(last, error=error, asked=time.monotonic())
@@ -114,7 +145,12 @@ class Store:
                 self._presence = None
 
 
+def outage_words(counts: Reading[Counts], zone: tzinfo) -> str:
+    """The notice of an outage, in Markdown. Its times are in the zone."""
+    shown = f"{counts.value.as_of.astimezone(zone):%H:%M:%S}" if counts.value else None
+    return texts.away(counts.cause or "", shown)
+
+
 @st.cache_resource(show_spinner=False, on_release=Store.close)
 def open_store() -> Store:
-    """The store of this process."""
     return Store()

@@ -1,5 +1,5 @@
 """The demo: a small site where users sign in, and simulated visitors. ``make run`` starts everything.
 
-Start with ``site`` (the site) and ``launch`` (what ``make run`` starts). ``pages`` is the site's HTML, ``push`` closes
-open pages, ``visitors`` simulates the users of ``people``, ``names`` and ``devices``. Nothing imports this package.
+Start with ``launch`` (what ``make run`` starts) and ``site`` (the site). ``pages`` is the site's HTML, ``visitors``
+simulates the users of ``people``, ``history`` invents the two weeks before. Nothing imports this package.
 """

@@ -2,8 +2,8 @@
 
 ``gate_settings``, next to this package, has the settings. ``loopback`` and ``signed_in_only`` refuse requests,
 ``sign_in_forms`` and ``html_pages`` are the sign-in, ``oidc_redirects`` completes that of Streamlit, ``staff_sessions``
-keeps sign-ins and roles, ``page_messages`` drops what no page sends, and ``gate_mark`` tells pages that the gate is
-there.
+keeps sign-ins and roles, ``socket_limits`` and ``page_messages`` bound what a browser may send, and ``gate_mark`` tells
+pages that the gate is there.
 Imports ``texts``, ``format``, ``roles`` and ``data.store``; ``access``, ``actions`` and ``dashboard.py`` import it.
 Start with ``middleware_and_routes`` below. The manual is docs/access.md.
 """
@@ -22,10 +22,12 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute, Route
 
 from presence_core import InvalidArgument, Unavailable
+from presence_core.files.supported_systems import why_not_here
 from presence_core.logs import start_logs
 from presence_dashboard.data.store import open_store
 from presence_dashboard.gate.gate_mark import GateMark
 from presence_dashboard.gate.headers import SecurityHeaders, security_headers
+from presence_dashboard.gate.limits.socket_limits import LARGEST_OF_MEMBERS, SocketLimits
 from presence_dashboard.gate.loopback import LoopbackOnly, refuse_public_address
 from presence_dashboard.gate.made_files import MadeFiles
 from presence_dashboard.gate.oidc_redirects import OidcRedirects, sign_in_again
@@ -42,9 +44,13 @@ _OIDC_KEYS: Final = ("redirect_uri", "cookie_secret", "client_id", "client_secre
 def middleware_and_routes() -> tuple[list[Middleware], list[BaseRoute]]:
     """The middleware around the app, and the routes of the sign-in.
 
-    Ends the program with one sentence if the settings contradict each other, would let everyone in, or name no Redis.
+    Ends the program with one sentence if the settings contradict each other, would let everyone in, or name no Redis,
+    and on a system where it does not run.
     """
+    if refusal := why_not_here():
+        raise SystemExit(refusal)
     _disable_proxy_headers()
+    _limit_messages()
     first = [Middleware(InLanguage), Middleware(SecurityHeaders, security_headers())]
     last = [Middleware(PageMessagesOnly), Middleware(GateMark)]
     try:
@@ -61,7 +67,7 @@ def middleware_and_routes() -> tuple[list[Middleware], list[BaseRoute]]:
         _require_redis()
     except InvalidArgument as error:
         raise SystemExit(str(error)) from None
-    last = [Middleware(MadeFiles, staff), *last]
+    last = [Middleware(SocketLimits, staff), Middleware(MadeFiles, staff), *last]
     signed_in_only = Middleware(SignedInOnly, staff)
     if config.mode == "oidc":
         redirects = Middleware(OidcRedirects, config)
@@ -75,7 +81,7 @@ def middleware_and_routes() -> tuple[list[Middleware], list[BaseRoute]]:
 def check_oidc() -> None:
     """Raise InvalidArgument if Streamlit cannot run the sign-in. Streamlit itself notices it at the first sign-in."""
     if find_spec("authlib") is None:
-        raise InvalidArgument(MODE, "cannot be oidc without Authlib: pip install 'streamlit[auth]'")
+        raise InvalidArgument(MODE, "cannot be oidc without Authlib: pip install 'streamlit[auth]'", "not_installed")
     try:
         auth = st.secrets.get("auth")
     except OSError:  # no file, or one that cannot be read or parsed
@@ -99,6 +105,16 @@ def _disable_proxy_headers() -> None:
     if not hasattr(uvicorn.config, "ProxyHeadersMiddleware"):
         raise SystemExit("This version of uvicorn is not supported: install the versions of requirements.txt.")
     uvicorn.config.ProxyHeadersMiddleware = lambda app, **_: app
+
+
+def _limit_messages() -> None:
+    """Limit what uvicorn collects of a message before the gate sees it.
+
+    Streamlit sets one limit for both directions, and what it sends to a browser may be twenty times as long.
+    """
+    uvicorn.config.Config.ws_max_size = property(  # type: ignore[assignment]
+        lambda _config: LARGEST_OF_MEMBERS, lambda _config, _value: None
+    )
 
 
 def _check_server_options() -> None:

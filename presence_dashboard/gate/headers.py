@@ -23,7 +23,6 @@ def hashed(text: str) -> str:
 
 
 def policy(parts: dict[str, str]) -> str:
-    """A Content-Security-Policy."""
     return "; ".join(f"{name} {value}" for name, value in parts.items())
 
 

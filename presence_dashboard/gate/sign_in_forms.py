@@ -8,10 +8,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from hmac import compare_digest
 from math import ceil
-from typing import Final, TypeVar
+from typing import Final
 from urllib.parse import parse_qs, quote
 
-import anyio
 from anyio import to_thread
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import RedirectResponse, Response
@@ -21,22 +20,15 @@ from presence_core.files.password_file import VARIABLE, PasswordFile, StoredPass
 from presence_core.loopback import host_of, is_loopback
 from presence_dashboard import texts
 from presence_dashboard.gate import first_password, html_pages
-from presence_dashboard.gate.sign_in_limits import SignInLimits
+from presence_dashboard.gate.limits.password_queue import PasswordQueue, TooBusy
+from presence_dashboard.gate.limits.sign_in_limits import SignInLimits, wide_network_of
 from presence_dashboard.gate.staff_sessions import COOKIE, StaffSessions
 from presence_dashboard.roles import SignedOut
 
-T = TypeVar("T")
-
 CSRF: Final = "presence_csrf"
 _LARGEST: Final = 65_536
-_AT_ONCE: Final = 2  # each check of a password takes 64 MB and a core
-_WAITING: Final = 16
 
 _log = logging.getLogger(__name__)
-
-
-class _TooBusy(Exception):
-    """Too many checks of passwords are waiting."""
 
 
 def safe_next(path: str) -> str:
@@ -56,7 +48,6 @@ def set_cookie(response: Response, name: str, value: str, *, secure: bool) -> No
 
 
 def client_of(staff: StaffSessions, request: HTTPConnection) -> str | None:
-    """The client address of a request."""
     peer = request.client.host if request.client else None
     return staff.config.client(peer, ",".join(request.headers.getlist("x-forwarded-for")))
 
@@ -68,8 +59,7 @@ class SignInForms:
         self._staff = staff
         self._passwords = staff.passwords
         self._limits = limits or SignInLimits()
-        self._slots = anyio.Semaphore(_AT_ONCE)
-        self._waiting = 0
+        self._queue = PasswordQueue()
 
     # -- Sign in ------------------------------------------------------------------------------------------------------
 
@@ -137,24 +127,14 @@ class SignInForms:
             answer.headers["Retry-After"] = str(ceil(wait))
             return answer
         try:
-            stored = await self._hashing(lambda: passwords.verify(name, password))
-        except _TooBusy:
+            attempts, network = self._limits.attempts(ip), wide_network_of(ip)
+            stored = await self._queue.run(lambda: passwords.verify(name, password), attempts, network)
+        except TooBusy:
             return form(texts.SIGN_IN_BUSY, 503)
         if stored is None:
             await self._log_denial(by, f"wrong password, from {ip}")
             return form(wrong or texts.SIGN_IN_WRONG, 403)
         return stored
-
-    async def _hashing(self, work: Callable[[], T]) -> T:
-        """Run work that takes 64 MB and a core. Raises _TooBusy if too much of it is waiting."""
-        if self._waiting >= _WAITING:
-            raise _TooBusy
-        self._waiting += 1
-        try:
-            async with self._slots:
-                return await to_thread.run_sync(work)
-        finally:
-            self._waiting -= 1
 
     async def _has_role(self, name: str) -> bool:
         """Whether the staff record gives them a role. If not, the attempt is audited."""
@@ -256,8 +236,8 @@ class SignInForms:
             return None if is_same else passwords.set(name, new, instead_of=stored)
 
         try:
-            chosen = await self._hashing(store)
-        except _TooBusy:
+            chosen = await self._queue.run(store, 0, wide_network_of(client_of(self._staff, request)))
+        except TooBusy:
             return self._choice(request, stored, name, then, texts.SIGN_IN_BUSY)
         except InvalidArgument as error:
             if error.field == "password":  # it was reset in the meantime

@@ -27,8 +27,9 @@ from presence_dashboard.roles import Denied, SignedOut
 _POLICY_VIOLATION: Final = 1008
 _HOST: Final = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _FORMS: Final = ("/sign-in", "/sign-in-again", "/sign-out")
-_PUBLIC: Final = ("/favicon.png", "/favicon.ico", "/manifest.json", "/page/icon.svg")
-"""Files that need no sign-in, in addition to /static/."""
+_PUBLIC: Final = ("/favicon.png", "/favicon.ico", "/manifest.json", "/page/icon.svg", "/page/connection")
+"""Addresses that need no sign-in, in addition to /static/. The last says whether Redis answers: a check of the sign-in
+would wait for it."""
 
 _log = logging.getLogger(__name__)
 
@@ -121,11 +122,14 @@ class SignedInOnly:
         return await to_thread.run_sync(lambda: self._staff.by_token(token, touch=touch))
 
     def _name_from_proxy(self, connection: HTTPConnection) -> str:
-        """The name in the proxy's header. If one of its headers comes twice, a client sent one of the lines."""
+        """The name in the proxy's header.
+
+        If one of its headers comes twice, a client sent one of the lines. Some proxies join the lines with a comma.
+        """
         headers, name_header, role_header = connection.headers, self._config.header, self._config.role_header
-        if any(len(headers.getlist(header)) > 1 for header in (name_header, role_header)):
-            raise _Refused(html_pages.refused(texts.PROXY_TWICE))
         values = headers.getlist(name_header)
+        if len(values) > 1 or len(headers.getlist(role_header)) > 1 or "," in "".join(values):
+            raise _Refused(html_pages.refused(texts.PROXY_TWICE))
         try:
             name = staff_names.folded(values[0].encode("latin-1").decode()) if values else None
         except UnicodeDecodeError:

@@ -25,7 +25,7 @@ import streamlit as st
 
 from presence_core import LoginRefused, Presence, PresenceError, Session, Validation
 from presence_core.files.password_file import PasswordFile, StoredPassword
-from presence_core.web.proxies import parse_address
+from presence_core.text.addresses import parse_address
 from presence_dashboard import texts
 from presence_dashboard.data.store import open_store
 from presence_dashboard.format import literal
@@ -46,7 +46,7 @@ GRACE: Final = 300.0
 """The same while Redis is unavailable."""
 
 _TOUCH: Final = 10.0  # seconds between two writes of the last activity
-_RETRY_AFTER: Final = 1.0  # seconds without a request after Redis did not answer
+_RETRY_AFTER: Final = 5.0  # seconds without a request after Redis did not answer; each would wait for it
 _CACHE_SIZE: Final = 2_000
 
 _log = logging.getLogger(__name__)
@@ -99,7 +99,6 @@ class StaffSessions:
 
     @property
     def sessions(self) -> Presence:
-        """The Presence that keeps the sign-ins."""
         with self._lock:
             if self._staff is None:
                 self._staff = self._connect()
@@ -141,8 +140,6 @@ class StaffSessions:
         return self._member(("session", f"{name}:{session_id}"), validate, touch, fresh)
 
     def role(self, name: str, *, fresh: bool = False) -> Role | None:
-        """The role of the staff record."""
-
         def read() -> Role | None:
             member = self._presence().staff_member(name)
             return member.role if member else None
@@ -277,7 +274,6 @@ class StaffSessions:
         self._cache.pop(_key(token), None)
 
     def end_sign_in_by_id(self, name: str, session_id: str) -> None:
-        """End the session of an OIDC sign-in."""
         self.sessions.logout(name, session_id)
         self._cache.pop(("session", f"{name}:{session_id}"), None)
 

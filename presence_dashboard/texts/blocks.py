@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from presence_dashboard.language import Counted, Sentence
 from presence_dashboard.language import gettext as _
-from presence_dashboard.language import ngettext
 
 RULES_TITLE: Final = "Block rules"
 RULES_EXPLAINED: Final = (
@@ -23,20 +23,14 @@ LABEL_ENDS: Final = "End"
 LABEL_WHEN_ADDED: Final = "When added"
 RULE_NO_END: Final = "when removed"
 BLOCK_NO_END: Final = "when unblocked"
-
-
-def rule_matched(sessions: str) -> str:
-    return _("{sessions} matched").format(sessions=sessions)
+rule_matched: Final = Sentence("{sessions} matched")
 
 
 def rule_ends(moment: str | None) -> str:
     return _("until {moment}").format(moment=moment) if moment else _("until the rule is removed")
 
 
-def rule_added(zone: str) -> str:
-    return _("Added ({zone})").format(zone=zone)
-
-
+rule_added: Final = Sentence("Added ({zone})")
 RULE_ADD: Final = "Add a block rule …"
 RULE_KIND: Final = "Block logins by"
 RULE_NETWORK: Final = "Network"
@@ -72,42 +66,21 @@ def rule_preview(match: str, people: str, sessions: str, clock: str, *, is_exact
     return sentence.format(match=match, people=people, sessions=sessions, clock=clock)
 
 
-def rule_people(count: int, shown: str) -> str:
-    return ngettext("{shown} person", "{shown} people", count).format(shown=shown)
-
-
+rule_people: Final = Counted("{shown} person", "{shown} people")
 RULE_FOR: Final = "Block logins"
 RULE_UNTIL_REMOVED: Final = "Until removed"
 RULE_MESSAGE_HELP: Final = "Shown at each refused login, up to 500 characters. Without it, a general sentence is shown."
-
-
 RULE_WIDE: Final = "This network is very large. It belongs to many providers, so the rule blocks many unrelated people."
-
-
-def rule_type_wide(network: str) -> str:
-    return _("To confirm, type {network}").format(network=network)
-
-
+rule_type_wide: Final = Sentence("To confirm, type {network}")
 RULE_WIDE_COUNTRY: Final = "A country has many people. The rule blocks all of them."
 RULE_WIDE_MISSING: Final = "Type the large network or the country again to confirm it."
 RULE_CONFIRM: Final = "Block these logins"
 RULE_REMOVE: Final = "Remove this rule …"
 RULE_REMOVE_CONFIRM: Final = "Remove this rule"
 RULE_REMOVE_EXPLAINED: Final = "People whom only this rule blocks can log in again at once."
-
-
-def rule_is_added(match: str, until: str) -> str:
-    return _("Logins of {match} are blocked {until}.").format(match=match, until=until)
-
-
-def rule_is_removed(match: str) -> str:
-    return _("Logins of {match} pass again.").format(match=match)
-
-
-def rule_was_removed(match: str) -> str:
-    return _("The rule for {match} had been removed already.").format(match=match)
-
-
+rule_is_added: Final = Sentence("Logins of {match} are blocked {until}.")
+rule_is_removed: Final = Sentence("Logins of {match} pass again.")
+rule_was_removed: Final = Sentence("The rule for {match} had been removed already.")
 BLOCKED_PEOPLE_TITLE: Final = "Blocked people"
 BLOCKED_PEOPLE_EMPTY: Final = "No one is blocked."
 BLOCKED_PEOPLE_ALT: Final = "Blocked people, the latest block first"
@@ -115,6 +88,4 @@ BLOCKED_PEOPLE_ALL: Final = "Search all blocked people in History"
 BLOCKED_PEOPLE_UNNAMED: Final = (
     "A block keeps only the user ID. The name of a person is stored for a limited time after their last session."
 )
-
-
 BLOCKED_SINCE: Final = "Blocked since"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from presence_core import JobErrorCode
+from presence_dashboard.language import Counted, Sentence, ngettext, number
 from presence_dashboard.language import gettext as _
-from presence_dashboard.language import ngettext, number
 
 # -- Bulk kicks --------------------------------------------------------------------------------------------------------
 
@@ -45,19 +46,14 @@ def number_of_people(count: int, shown: str, is_exact: bool) -> str:
     return ngettext("at least **{shown}** person", "at least **{shown}** people", count).format(shown=shown)
 
 
-def bulk_found(count: int, shown: str, people: str, clock: str, which: str) -> str:
-    return ngettext(
-        "**{shown}** session of {people} as of {clock}: {which}. Later logins are not kicked.",
-        "**{shown}** sessions of {people} as of {clock}: {which}. Later logins are not kicked.",
-        count,
-    ).format(shown=shown, people=people, clock=clock, which=which)
-
-
-def bulk_pace(delay: int, pace: str, duration: str) -> str:
-    return _(
-        "The kick starts {delay} seconds after you confirm. Until then, Stop cancels it and no session ends. After "
-        "that it kicks up to {pace} sessions per second, which takes up to {duration}."
-    ).format(delay=delay, pace=pace, duration=duration)
+bulk_found: Final = Counted(
+    "**{shown}** session of {people} as of {clock}: {which}. Later logins are not kicked.",
+    "**{shown}** sessions of {people} as of {clock}: {which}. Later logins are not kicked.",
+)
+bulk_pace: Final = Sentence(
+    "The kick starts {delay} seconds after you confirm. Until then, Stop cancels it and no session ends. After "
+    "that it kicks up to {pace} sessions per second, which takes up to {duration}."
+)
 
 
 def bulk_people(count: int, are_all: bool) -> str:
@@ -66,8 +62,7 @@ def bulk_people(count: int, are_all: bool) -> str:
     return _("The {count} people with the newest logins, and how each was found").format(count=count)
 
 
-def bulk_over(most: str) -> str:
-    return _("Your role can kick up to {most} sessions at once. Add a filter, or ask an admin.").format(most=most)
+bulk_over: Final = Sentence("Your role can kick up to {most} sessions at once. Add a filter, or ask an admin.")
 
 
 def too_many_at_once(most: int, count: int) -> str:
@@ -76,40 +71,17 @@ def too_many_at_once(most: int, count: int) -> str:
     )
 
 
-def bulk_spare(count: int) -> str:
-    return ngettext("Keep the ticked session", "Keep the {count} ticked sessions", count).format(count=count)
-
-
-def bulk_type(number: str) -> str:
-    return _("Type {number} to confirm").format(number=number)
-
-
-def bulk_mistyped(number: str) -> str:
-    return _("To confirm, type the number of sessions: {number}.").format(number=number)
-
-
+bulk_spare: Final = Counted("Keep the ticked session", "Keep the {count} ticked sessions")
+bulk_type: Final = Sentence("Type {number} to confirm")
+bulk_mistyped: Final = Sentence("To confirm, type the number of sessions: {number}.")
 BULK_GROWN: Final = "**Nothing was kicked, because more sessions match now.** Check the new count and confirm again."
-
-
 BULK_STARTED: Final = "The bulk kick has started. It continues if you close this tab."
 
 BULK_JOB_STOP: Final = "Stop"
-
-
-def bulk_job_waits(seconds: int, total: str, by: str, reason: str) -> str:
-    return _("**Bulk kick starts in {seconds} s**: {total} sessions · {by} · {reason}").format(
-        seconds=seconds, total=total, by=by, reason=reason
-    )
-
-
+bulk_job_waits: Final = Sentence("**Bulk kick starts in {seconds} s**: {total} sessions · {by} · {reason}")
 BULK_JOB_CANCEL: Final = "Stop the rest"
 BULK_JOB_HIDE: Final = "Hide"
-
-
-def bulk_job_progress(state: str, kicked: str, total: str, clock: str, by: str, reason: str) -> str:
-    return _("Bulk kick {state}: {kicked} of {total} as of {clock} · {by} · {reason}").format(
-        state=state, kicked=kicked, total=total, clock=clock, by=by, reason=reason
-    )
+bulk_job_progress: Final = Sentence("Bulk kick {state}: {kicked} of {total} as of {clock} · {by} · {reason}")
 
 
 def bulk_job_result(state: str, kicked: str, total: str) -> str:
@@ -122,28 +94,13 @@ def bulk_job_result(state: str, kicked: str, total: str) -> str:
     return sentence.format(kicked=kicked, total=total)
 
 
-JOB_ERRORS: Final = {
-    "More sessions match": "More sessions match than were counted. The rest was not kicked: count again.",
-    "could not be ended": "Some sessions could not be kicked. Tell your administrator, then kick again.",
-    "not confirmed": "A server was replaced meanwhile: some of these kicks may be undone. Count again in a minute.",
+JOB_ERRORS: Final[dict[JobErrorCode, str]] = {
+    "more_match": "More sessions match than were counted. The rest was not kicked: count again.",
+    "not_ended": "Some sessions could not be kicked. Tell your administrator, then kick again.",
+    "unconfirmed": "A server was replaced meanwhile: some of these kicks may be undone. Count again in a minute.",
+    "damaged": "The record of this bulk kick cannot be read. Sessions that it has ended stay ended.",
 }
-
-
-def bulk_job_error(error: str) -> str:
-    """A job's error as support staff read it."""
-    found = [_(sentence) for part, sentence in JOB_ERRORS.items() if part in error]
-    return (
-        found[0] if found else _("The record of this bulk kick cannot be read. Sessions that it has ended stay ended.")
-    )
-
-
-def bulk_job_missed(count: int, shown: str) -> str:
-    return ngettext(
-        "1 session had already ended or no longer matched.",
-        "{shown} sessions had already ended or no longer matched.",
-        count,
-    ).format(shown=shown)
-
-
-def bulk_job_left(count: int, shown: str) -> str:
-    return ngettext("1 session was not kicked.", "{shown} sessions were not kicked.", count).format(shown=shown)
+bulk_job_missed: Final = Counted(
+    "1 session had already ended or no longer matched.", "{shown} sessions had already ended or no longer matched."
+)
+bulk_job_left: Final = Counted("1 session was not kicked.", "{shown} sessions were not kicked.")

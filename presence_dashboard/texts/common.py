@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import date
 from typing import Final
 
+from presence_dashboard.language import Counted, Sentence
 from presence_dashboard.language import gettext as _
-from presence_dashboard.language import ngettext
 
 PRODUCT: Final = "Who is online"
 
@@ -27,24 +27,16 @@ def demo_notice(site: str | None) -> str:
     return f"{badge} [{_(DEMO_SITE)}](<{site}>)" if site else badge
 
 
-def open_notice(actor: str) -> str:
-    return _(":blue-badge[Open on this machine only] Your actions are logged as {actor}").format(actor=actor)
+open_notice: Final = Sentence(":blue-badge[Open on this machine only] Your actions are logged as {actor}")
 
 
 def provider(network: str | None, number: str | None) -> str:
     return f"{network} ({number})" if network and number else network or number or ""
 
 
-def labelled(label: str, value: str) -> str:
-    return _("{label}: {value}").format(label=label, value=value)
-
-
-def number_of_sessions(count: int, shown: str) -> str:
-    return ngettext("{shown} session", "{shown} sessions", count).format(shown=shown)
-
-
-def updated_ago(age: str) -> str:
-    return _("Updated {age} ago.").format(age=age)
+labelled: Final = Sentence("{label}: {value}")
+number_of_sessions: Final = Counted("{shown} session", "{shown} sessions")
+updated_ago: Final = Sentence("Updated {age} ago.")
 
 
 def place_at(place: str, at: str) -> str:
@@ -70,10 +62,12 @@ LABEL_FLAGS: Final = "Flags"
 FLAG_NEW_DEVICE: Final = "New device"
 FLAG_ON_BEHALF: Final = "Support session"
 FLAG_DISTANT: Final = "Far from the last login"
+FLAG_OLD_TOKEN: Final = "Possibly copied"
 FLAG_SIGN_IN: Final = "Must sign in again"
 FLAG_WORDS: Final = {
     "new_device": FLAG_NEW_DEVICE,
     "distant": FLAG_DISTANT,
+    "old_token": FLAG_OLD_TOKEN,
     "on_behalf": FLAG_ON_BEHALF,
     "sign_in_required": FLAG_SIGN_IN,
 }
@@ -116,17 +110,7 @@ SESSIONS: Final = "Sessions"
 USERS_HELP: Final = "People with at least one live session. A person with several devices counts once."
 SESSIONS_HELP: Final = "One for each device or browser that a person is signed in with."
 NO_VALUE: Final = "–"
-
-
-def online_now(users: str, sessions: str) -> str:
-    return _("**{users}** users · **{sessions}** sessions").format(users=users, sessions=sessions)
-
-
-def counts_as_of(clock: str, users: str | None) -> str:
-    if users:
-        return _("Counts as of {clock}, users as of {users}").format(clock=clock, users=users)
-    return _("Counts as of {clock}, users not counted yet").format(clock=clock)
-
+online_now: Final = Sentence("**{users}** users · **{sessions}** sessions")
 
 # -- Refresh, and the connection banner --------------------------------------------------------------------------------
 
@@ -141,24 +125,10 @@ def refresh_every(seconds: int) -> str:
 
 
 TAB_HIDDEN: Final = "This tab is hidden"
-
-
-def counted_at(clock: str) -> str:
-    return _("As of {clock}").format(clock=clock)
-
-
-def connection_lost_since(clock: str) -> str:
-    return _("Connection lost; data from {clock}").format(clock=clock)
-
-
-def in_zone(zone: str) -> str:
-    return _("({zone})").format(zone=zone)
-
-
-def times_in(zone: str) -> str:
-    return _("All times are in {zone}. Files use UTC.").format(zone=zone)
-
-
+counted_at: Final = Sentence("As of {clock}")
+connection_lost_since: Final = Sentence("Connection lost; data from {clock}")
+in_zone: Final = Sentence("({zone})")
+times_in: Final = Sentence("All times are in {zone}. Files use UTC.")
 LANGUAGE: Final = "Language"
 LANGUAGE_OF_BROWSER: Final = "As the browser"
 DENSITY: Final = "Density"
@@ -200,14 +170,8 @@ TIME_MALFORMED: Final = (
     "Use 1h, today, since-08:00, yesterday, 7d, or two times such as `2026-01-31T12:00Z..2026-01-31T18:00Z`."
 )
 TIME_BACKWARDS: Final = "The first time must be earlier than the second."
-
-
-def time_menu(chosen: str) -> str:
-    return _("Time: {chosen}").format(chosen=chosen)
-
-
-def time_since(clock: str) -> str:
-    return _("since {clock}").format(clock=clock)
+time_menu: Final = Sentence("Time: {chosen}")
+time_since: Final = Sentence("since {clock}")
 
 
 def time_between(after: str | None, before: str | None) -> str:
@@ -245,12 +209,7 @@ def weekday_and_time(day: date, clock: str, year: int | None = None) -> str:
 # -- Access ------------------------------------------------------------------------------------------------------------
 
 NO_PERMISSION_TITLE: Final = "You do not have access to this page"
-
-
-def no_permission(role: str) -> str:
-    return _("Your role is {role}. Ask an admin of this dashboard for another role.").format(role=role)
-
-
+no_permission: Final = Sentence("Your role is {role}. Ask an admin of this dashboard for another role.")
 SIGNED_OUT_TITLE: Final = "You are signed out"
 
 # -- Navigation --------------------------------------------------------------------------------------------------------
@@ -262,7 +221,6 @@ BLOCKS_PAGE: Final = "Blocks"
 HISTORY_PAGE: Final = "History"
 HEALTH_PAGE: Final = "Health"
 STAFF_PAGE: Final = "Staff"
-
-
-def time_column_help(zone: str) -> str:
-    return _("In the time zone {zone}. For UTC, select the row and point at the time in its details.").format(zone=zone)
+time_column_help: Final = Sentence(
+    "In the time zone {zone}. For UTC, select the row and point at the time in its details."
+)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from presence_dashboard.language import decimal, ngettext, number
+from presence_dashboard.language import Sentence, decimal, ngettext, number
 from presence_dashboard.language import gettext as _
+from presence_dashboard.texts.endings import RETENTION_ENDED
 
 # -- Summary -----------------------------------------------------------------------------------------------------------
 
@@ -16,15 +17,8 @@ HEALTH_HEADLINES: Final = {
     "warning": "**Attention needed.** Everything works for now. Fix the warnings below before it stops working.",
     "error": "**A check failed.** The service is affected now.",
 }
-
-
-def health_passed(count: int) -> str:
-    return _("Checks passed ({count})").format(count=count)
-
-
-def health_advice(advice: str) -> str:
-    return _("What to do: {advice}").format(advice=advice)
-
+health_passed: Final = Sentence("Checks passed ({count})")
+health_advice: Final = Sentence("What to do: {advice}")
 
 # -- Figures -----------------------------------------------------------------------------------------------------------
 
@@ -105,14 +99,8 @@ def health_spread(least: str, mean: str, most: str) -> str:
     return _("{least} to {most}, mean {mean}").format(least=least, most=most, mean=mean)
 
 
-def health_ended_since(moment: str) -> str:
-    return _("complete since {moment}").format(moment=moment)
-
-
-def health_disagree(shards: str) -> str:
-    return _("inconsistent in shard {shards}").format(shards=shards)
-
-
+health_ended_since: Final = Sentence("complete since {moment}")
+health_disagree: Final = Sentence("inconsistent in shard {shards}")
 HEALTH_WORKER: Final = "Worker"
 HEALTH_LEADER: Final = "Leader"
 HEALTH_LEADS_SINCE: Final = "Leader for"
@@ -122,11 +110,7 @@ HEALTH_PAUSED: Final = "Sweeping"
 HEALTH_SWEEPS: Final = "yes"
 HEALTH_NO_WORKER: Final = "no worker has run yet"
 HEALTH_GONE: Final = "stopped"
-
-
-def health_ago(ago: str, clock: str) -> str:
-    return _("{ago} ago, {clock}").format(ago=ago, clock=clock)
-
+health_ago: Final = Sentence("{ago} ago, {clock}")
 
 # -- Retention ---------------------------------------------------------------------------------------------------------
 
@@ -139,10 +123,7 @@ RETENTION_NOTE: Final = (
 )
 RETENTION_KINDS: Final = {
     "idle_timeout": "Live session, with name, addresses and device",
-    "keep_kicked": "Ended session: kicked",
-    "keep_replaced": "Ended session: replaced",
-    "keep_expired": "Ended session: expired",
-    "keep_logout": "Ended session: signed out",
+    **RETENTION_ENDED,
     "truncate_addresses_after": "Full addresses of ended sessions",
     "keep_people": "Name and last activity of offline people",
     "keep_devices": "Devices that a user has logged in on",
@@ -156,18 +137,9 @@ RETENTION_KINDS: Final = {
 RETENTION_NONE: Final = "not stored"
 RETENTION_UNTIL_REMOVED: Final = "until unblocked or removed"
 RETENTION_NOT_TRUNCATED: Final = "as long as the session"
-
-
-def retention_live(idle: str, absolute: str) -> str:
-    return _("until it ends: {idle} idle, {absolute} at most").format(idle=idle, absolute=absolute)
-
-
-def retention_latest(number: str) -> str:
-    return _("the latest {number}").format(number=number)
-
-
-def retention_both(time: str, number: str) -> str:
-    return _("{time}, the latest {number} at most").format(time=time, number=number)
+retention_live: Final = Sentence("until it ends: {idle} idle, {absolute} at most")
+retention_latest: Final = Sentence("the latest {number}")
+retention_both: Final = Sentence("{time}, the latest {number} at most")
 
 
 def retention_truncated(days: int) -> str:
@@ -208,19 +180,9 @@ HEALTH_ABOUT: Final = {
     "may be slower until it is done.",
 }
 HEALTH_CONTINUES: Final = "It continues if you close this page. It is recorded in the audit log."
-
-
-def health_how_long(sessions: str, time: str) -> str:
-    return _("With {sessions} sessions this takes {time}. It runs in small steps.").format(sessions=sessions, time=time)
-
-
+health_how_long: Final = Sentence("With {sessions} sessions this takes {time}. It runs in small steps.")
 HEALTH_A_FEW_SECONDS: Final = "a few seconds"
-
-
-def health_about(time: str) -> str:
-    return _("about {time}").format(time=time)
-
-
+health_about: Final = Sentence("about {time}")
 HEALTH_BUSY: Final = "Another maintenance task is running. Wait until it has finished."
 
 
@@ -232,8 +194,7 @@ def health_running(act: str, by: str, since: str) -> str:
     return sentence.format(by=by, since=since)
 
 
-def health_visited(done: str, total: str) -> str:
-    return _("{done} of {total} sessions checked").format(done=done, total=total)
+health_visited: Final = Sentence("{done} of {total} sessions checked")
 
 
 def health_repaired(repaired: int, expired: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from presence_dashboard.language import Sentence
 from presence_dashboard.language import gettext as _
 
 HISTORY_VIEW: Final = "What to show"
@@ -22,18 +23,11 @@ HISTORY_VIEWS: Final = {
 
 # -- Filters -----------------------------------------------------------------------------------------------------------
 
-HISTORY_PERSON_HINT: Final = "exact user ID"
 HISTORY_BY: Final = "Staff"
-HISTORY_BY_HINT: Final = "exact name"
+HISTORY_PERSON_HINT: Final = "name, email, ID"
+HISTORY_BY_HINT: Final = "part of a name"
 HISTORY_WORDS: Final = "Reason contains"
 HISTORY_WORDS_HINT: Final = "or the ticket"
-HISTORY_HOWS: Final = {
-    "": "Any reason",
-    "kicked": "Kicked",
-    "replaced": "Replaced",
-    "expired": "Expired",
-    "logout": "Signed out",
-}
 HISTORY_ACTS: Final = {
     "": "Any action",
     "kick": "Kick",
@@ -44,6 +38,8 @@ HISTORY_ACTS: Final = {
     "kick_where": "Bulk kick",
     "revoke_before": "Sign out everyone",
     "require_sign_in": "New sign-in required",
+    "change_timeouts": "Timeouts changed",
+    "change_timeouts_where": "Bulk change of timeouts",
     "staff": "Staff roles",
     "shared_item": "Shared views and phrases",
     "export": "Export",
@@ -61,6 +57,7 @@ _BULK_STEPS: Final = {
     "kick_where_pause": "Bulk kick paused",
     "kick_where_resume": "Bulk kick resumed",
     "kick_where_cancel": "Bulk kick cancelled",
+    "change_timeouts_where_start": "Bulk change of timeouts started",
 }
 
 
@@ -72,7 +69,6 @@ def act(action: str) -> str:
 
 HISTORY_CLEAR: Final = "Clear filters"
 
-
 # -- Tables ------------------------------------------------------------------------------------------------------------
 
 HISTORY_STATE: Final = "State"
@@ -82,18 +78,10 @@ HISTORY_TOTAL: Final = "Of"
 HISTORY_OPEN_END: Final = "until unblocked"
 
 
-def history_place(first: str, last: str, total: str | None, page: int) -> str:
-    if total is None:
-        return _("{first}–{last} · total not known · page {page}").format(first=first, last=last, page=page)
-    return _("{first}–{last} of {total} · page {page}").format(first=first, last=last, total=total, page=page)
-
-
-def history_as_of(clock: str) -> str:
-    return _("Data as of {clock}").format(clock=clock)
-
-
+history_place: Final = Sentence("{first}–{last} of {total} · page {page}")
+at_least: Final = Sentence("at least {total}")
+history_as_of: Final = Sentence("Data as of {clock}")
 HISTORY_SELECT_HINT: Final = "Tick a row to see its details."
-
 
 # -- Empty -------------------------------------------------------------------------------------------------------------
 
@@ -110,24 +98,13 @@ HISTORY_EMPTY: Final = {
     "staff": "Kicks, blocks, exports, role changes and denied attempts appear here.",
 }
 HISTORY_NO_MATCH_TITLE: Final = "Nothing matches"
-HISTORY_NO_MATCH: Final = "No entry matches all of these filters. Person and staff must be exact."
+HISTORY_NO_MATCH: Final = "No entry matches all of these filters."
 HISTORY_NO_MATCH_SO_FAR: Final = "No match so far. Only the newest entries have been searched."
 HISTORY_LOOK_FURTHER: Final = "Search older entries"
 
 # -- Details -----------------------------------------------------------------------------------------------------------
 
 HISTORY_OPEN_PERSON: Final = "Open the person"
-HISTORY_CAUSES: Final = {
-    "user": "the user signed out",
-    "self": "the user signed it out from another device",
-    "idle": "no activity for too long",
-    "absolute": "maximum session length reached",
-    "lost": "its record was lost",
-    "staff": "kicked by staff",
-    "revoked": "everyone was signed out",
-    "limit": "replaced by a newer login",
-    "device_limit": "replaced by a newer login on the same device",
-}
 FACT_CAUSE: Final = "Cause"
 FACT_SESSION: Final = "Session"
 FACT_REPLACED_BY: Final = "Replaced by"
@@ -150,11 +127,5 @@ JOB_CANCEL: Final = "Cancel …"
 JOB_CANCEL_EXPLAINED: Final = "Sessions that it has ended stay ended. A cancelled bulk kick cannot be resumed."
 JOB_CANCEL_CONFIRM: Final = "Cancel this bulk kick"
 JOB_GONE: Final = "This bulk kick is no longer stored."
-
-
-def job_progress(state: str, kicked: str, total: str) -> str:
-    return _("{state} · {kicked} of {total} sessions ended").format(state=state, kicked=kicked, total=total)
-
-
-def job_steered(state: str) -> str:
-    return _("The bulk kick is now {state}.").format(state=state)
+job_progress: Final = Sentence("{state} · {kicked} of {total} sessions ended")
+job_steered: Final = Sentence("The bulk kick is now {state}.")

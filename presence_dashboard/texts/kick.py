@@ -5,34 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from presence_dashboard.language import Counted, Sentence, ngettext
 from presence_dashboard.language import gettext as _
-from presence_dashboard.language import ngettext
 
 # -- The kick dialog ---------------------------------------------------------------------------------------------------
 
 KICK_ONE: Final = "Kick this session?"
-
-
-def kick_many(count: int) -> str:
-    return _("Kick these {count} sessions?").format(count=count)
-
-
-def kick_person(count: int) -> str:
-    return ngettext("Kick the only session of this user?", "Kick all {count} sessions of this user?", count).format(
-        count=count
-    )
-
-
+kick_many: Final = Sentence("Kick these {count} sessions?")
+kick_person: Final = Counted("Kick the only session of this user?", "Kick all {count} sessions of this user?")
 KICK_TARGETS: Final = "Sessions to kick"
 SIGN_IN_TARGETS: Final = "Sessions that must sign in again"
-
-
-def and_more(count: int) -> str:
-    return _("… and {count} more.").format(count=count)
-
-
-def login_at(exact: str, ago: str) -> str:
-    return _("{exact} ({ago} ago)").format(exact=exact, ago=ago)
+and_more: Final = Sentence("… and {count} more.")
+login_at: Final = Sentence("{exact} ({ago} ago)")
 
 
 def read_just_now(clock: str, *, is_kick: bool) -> str:
@@ -57,14 +41,24 @@ def sign_in_title(count: int, *, is_person: bool) -> str:
     ).format(count=count)
 
 
-def keep_one(device: str, clock: str) -> str:
-    return _("Keep the selected session: {device}, login at {clock}").format(device=device, clock=clock)
-
-
-def keep_selected(count: int) -> str:
-    return _("Keep the {count} selected sessions").format(count=count)
-
-
+CHANGE_TIMEOUTS: Final = "Change timeouts"
+timeouts_title: Final = Counted("Change the timeouts of this session?", "Change the timeouts of {count} sessions?")
+TIMEOUTS_EXPLAINED: Final = (
+    "A session ends when it has not been used for a time, and at the latest some time after its login. Sessions that "
+    "begin later are not affected."
+)
+TIMEOUTS_ONLY_SHORTER: Final = "Your role can only make these times shorter. An admin can make them longer."
+TIMEOUT_IDLE: Final = "Ends if not used for"
+TIMEOUT_ABSOLUTE: Final = "Ends at the latest, after its login"
+timeout_unchanged: Final = Sentence("Unchanged: {current}")
+timeout_range: Final = Sentence("{shortest} to {longest}")
+TIMEOUTS_TABLE: Final = "What this means for the sessions"
+TIMEOUTS_NEW_END: Final = "Would then expire"
+TIMEOUTS_END_NOW: Final = "at once"
+TIMEOUTS_IF_USED: Final = "If a session is used meanwhile, it expires later, but never after the limit since its login."
+TIMEOUTS_MISSING: Final = "Choose at least one new time."
+keep_one: Final = Sentence("Keep the selected session: {device}, login at {clock}")
+keep_selected: Final = Sentence("Keep the {count} selected sessions")
 PHRASES_LABEL: Final = "Saved phrases"
 PHRASES_HELP: Final = "A phrase is added to both texts. Text that you typed stays."
 PHRASE_TOO_LONG: Final = "The phrase was not added: the text would be longer than 500 characters."
@@ -83,16 +77,8 @@ PHRASE_FOR_ALL: Final = (
 PHRASE_SAVE: Final = "Save for everyone"
 PHRASE_DELETE: Final = "Delete for everyone"
 PHRASE_MISSING: Final = "Give the phrase a name and a reason."
-
-
-def phrase_saved(phrase: str) -> str:
-    return _("Phrase {phrase} saved for everyone.").format(phrase=phrase)
-
-
-def phrase_deleted(phrase: str) -> str:
-    return _("Phrase {phrase} deleted for everyone.").format(phrase=phrase)
-
-
+phrase_saved: Final = Sentence("Phrase {phrase} saved for everyone.")
+phrase_deleted: Final = Sentence("Phrase {phrase} deleted for everyone.")
 REASON_HELP: Final = "Stored with the session and in the audit log, up to 500 characters. The visitor never sees it."
 REASON_MISSING: Final = "Give a reason. Colleagues will read it later."
 MESSAGE: Final = "Message for the visitor (optional)"
@@ -137,24 +123,12 @@ def is_blocked(person: str | None, block: str) -> str:
     return f"{_(PERSON_BLOCKED)} {f'{person}: ' if person else ''}{block}"
 
 
-def unchanged_end(until: str) -> str:
-    return _("Unchanged: {until}").format(until=until)
-
-
-def shorten(until: str) -> str:
-    return _("Yes, make the block shorter. It now lasts {until}.").format(until=until)
-
-
-def longer_stays(until: str) -> str:
-    return _(
-        "The existing block lasts longer and stays in force: {until}. To make it shorter, open the Person page."
-    ).format(until=until)
-
-
-def confirm(count: int) -> str:
-    return ngettext("Kick {count} session", "Kick {count} sessions", count).format(count=count)
-
-
+unchanged_end: Final = Sentence("Unchanged: {until}")
+shorten: Final = Sentence("Yes, make the block shorter. It now lasts {until}.")
+longer_stays: Final = Sentence(
+    "The existing block lasts longer and stays in force: {until}. To make it shorter, open the Person page."
+)
+confirm: Final = Counted("Kick {count} session", "Kick {count} sessions")
 NONE_LEFT: Final = "This user has no live sessions."
 NOTHING_LEFT: Final = "You keep all sessions, so there is nothing to kick."
 
@@ -203,8 +177,6 @@ PHRASES_BLOCKED: Final = {
     ),
 }
 """Label → (message of a kick with a block, message of a block alone). The site adds until when."""
-
-
 PHRASES_SIGN_IN: Final = {
     "Suspicious sign-in": (
         "The sign-in on this device looked unusual. If it was you, sign in again. If it was not, change your password."
@@ -214,29 +186,17 @@ PHRASES_SIGN_IN: Final = {
     "Shared account": "This account was used by several people. Please sign in with your own account.",
 }
 """Label → message of a required sign-in."""
-
-
-def draft_kept(title: str) -> str:
-    return _("You did not finish this: {title}. Your texts are kept for an hour.").format(title=title)
-
-
+draft_kept: Final = Sentence("You did not finish this: {title}. Your texts are kept for an hour.")
 DRAFT_CONTINUE: Final = "Continue"
 DRAFT_DISCARD: Final = "Discard"
 
-
 # -- What happened -----------------------------------------------------------------------------------------------------
 
+kicked: Final = Counted("Kicked {target}.", "Kicked {count} sessions of {target}.")
+sign_in_required: Final = Counted("{target} must sign in again.", "{count} sessions of {target} must sign in again.")
 
-def kicked(count: int, target: str) -> str:
-    return ngettext("Kicked {target}.", "Kicked {count} sessions of {target}.", count).format(
-        count=count, target=target
-    )
-
-
-def sign_in_required(count: int, target: str) -> str:
-    return ngettext("{target} must sign in again.", "{count} sessions of {target} must sign in again.", count).format(
-        count=count, target=target
-    )
+timeouts_changed: Final = Counted("Timeouts of {target} changed.", "Timeouts of {count} sessions of {target} changed.")
+TIMEOUTS_MAY_BE_UNDONE: Final = "A server failure could undo this. To be sure that a session ends, kick it."
 
 
 def several(first: str, others: int) -> str:
@@ -265,36 +225,14 @@ def already_ended(session: str, how: str, others: int) -> str:
     return f"{sentence} {rest.format(count=others)}"
 
 
-def ended_unknown(count: int) -> str:
-    return ngettext(
-        "One session had already ended. The end reason is no longer stored.",
-        "{count} sessions had already ended. The end reason is no longer stored.",
-        count,
-    ).format(count=count)
-
-
-def end_kicked(by: str, clock: str, ago: str) -> str:
-    return _("kicked by {by} at {clock}, {ago} ago").format(by=by, clock=clock, ago=ago)
-
-
-def end_logout(clock: str, ago: str) -> str:
-    return _("signed out at {clock}, {ago} ago").format(clock=clock, ago=ago)
-
-
-def end_expired(clock: str, ago: str) -> str:
-    return _("expired at {clock}, {ago} ago").format(clock=clock, ago=ago)
-
-
-def end_replaced(clock: str, ago: str) -> str:
-    return _("replaced by a newer login at {clock}, {ago} ago").format(clock=clock, ago=ago)
-
-
-def outcome_unknown(count: int) -> str:
-    return ngettext(
-        "Outcome unknown for one session: the server did not reply. Checking automatically.",
-        "Outcome unknown for {count} sessions: the server did not reply. Checking automatically.",
-        count,
-    ).format(count=count)
+ended_unknown: Final = Counted(
+    "One session had already ended. The end reason is no longer stored.",
+    "{count} sessions had already ended. The end reason is no longer stored.",
+)
+outcome_unknown: Final = Counted(
+    "Outcome unknown for one session: the server did not reply. Checking automatically.",
+    "Outcome unknown for {count} sessions: the server did not reply. Checking automatically.",
+)
 
 
 def still_live(person: str) -> str:
@@ -303,35 +241,13 @@ def still_live(person: str) -> str:
     )
 
 
-def not_kicked(count: int, reason: str) -> str:
-    return ngettext("One session was not kicked: {reason}", "{count} sessions were not kicked: {reason}", count).format(
-        count=count, reason=reason
-    )
-
-
-def action_failed(reason: str) -> str:
-    return _("The action failed: {reason}").format(reason=reason)
-
-
-def unresolved(count: int) -> str:
-    return ngettext(
-        "**Outcome unknown.** One kick had no reply. Checking again as soon as the server replies.",
-        "**Outcome unknown.** {count} kicks had no reply. Checking again as soon as the server replies.",
-        count,
-    ).format(count=count)
-
-
-def blocked(person: str, block: str) -> str:
-    return _("Blocked {person} {block}. They cannot log in.").format(person=person, block=block)
-
-
-def still_blocked(person: str, block: str) -> str:
-    return _("{person} stays blocked {block}: the existing block lasts longer.").format(person=person, block=block)
-
-
-def unblocked(person: str) -> str:
-    return _("Unblocked {person}. They can log in again.").format(person=person)
-
-
-def was_not_blocked(person: str) -> str:
-    return _("{person} was not blocked.").format(person=person)
+not_kicked: Final = Counted("One session was not kicked: {reason}", "{count} sessions were not kicked: {reason}")
+action_failed: Final = Sentence("The action failed: {reason}")
+unresolved: Final = Counted(
+    "**Outcome unknown.** One kick had no reply. Checking again as soon as the server replies.",
+    "**Outcome unknown.** {count} kicks had no reply. Checking again as soon as the server replies.",
+)
+blocked: Final = Sentence("Blocked {person} {block}. They cannot log in.")
+still_blocked: Final = Sentence("{person} stays blocked {block}: the existing block lasts longer.")
+unblocked: Final = Sentence("Unblocked {person}. They can log in again.")
+was_not_blocked: Final = Sentence("{person} was not blocked.")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from presence_core import Alert
+from presence_dashboard.language import Counted, Sentence, ngettext, number
 from presence_dashboard.language import gettext as _
-from presence_dashboard.language import ngettext, number
 from presence_dashboard.texts.common import FLAG_DISTANT, FLAG_NEW_DEVICE
+from presence_dashboard.texts.endings import LIVE_ENDS_LISTED
 
 # -- The counts --------------------------------------------------------------------------------------------------------
 
@@ -57,20 +58,9 @@ LIVE_ZOOM_OUT: Final = "Zoom out"
 LIVE_TIMES_MISSING: Final = "Choose both times."
 LIVE_TIMES_REVERSED: Final = "The first time must be earlier than the second and than now."
 LIVE_TIMES_LONG: Final = "Choose at most two years."
-
-
-def live_back_to(chosen: str) -> str:
-    return _("Back to {chosen}").format(chosen=chosen)
-
-
-def live_from(zone: str) -> str:
-    return _("From ({zone})").format(zone=zone)
-
-
-def live_to(zone: str) -> str:
-    return _("To ({zone})").format(zone=zone)
-
-
+live_back_to: Final = Sentence("Back to {chosen}")
+live_from: Final = Sentence("From ({zone})")
+live_to: Final = Sentence("To ({zone})")
 LIVE_SPLIT: Final = "Split"
 LIVE_SPLITS: Final = {
     "": "Nothing",
@@ -79,18 +69,9 @@ LIVE_SPLITS: Final = {
     "apps": "Sessions by app",
     "devices": "Sessions by device",
 }
-LIVE_REASONS: Final = {
-    "logouts": "Signed out",
-    "expired": "Expired",
-    "replaced": "Replaced by a newer login",
-    "kicked": "Kicked",
-}
 LIVE_ODD: Final = {"new_devices": FLAG_NEW_DEVICE, "distant_logins": FLAG_DISTANT}
 LIVE_IN_A_LIST: Final = {
-    "logouts": "signed out",
-    "expired": "expired",
-    "replaced": "replaced by a newer login",
-    "kicked": "kicked",
+    **LIVE_ENDS_LISTED,
     "new_devices": "new device",
     "distant_logins": "far from the last login",
 }
@@ -113,10 +94,7 @@ def live_split_sessions(parts: list[str]) -> str:
     return _("Counted once an hour. Latest: {parts}.").format(parts=", ".join(parts))
 
 
-def live_split_part(value: str, count: str) -> str:
-    return _("{value} {count}").format(value=value, count=count)
-
-
+live_split_part: Final = Sentence("{value} {count}")
 LIVE_SHOWN: Final = "Lines"
 LIVE_GHOST: Final = "Compare with"
 LIVE_GHOST_NONE: Final = "Nothing"
@@ -151,12 +129,8 @@ def live_kicks(count: int, since: str, until: str) -> str:
     ).format(count=number(count), since=since, until=until)
 
 
-def live_kicks_shown(shown: int) -> str:
-    return _("The latest {shown} are shown.").format(shown=shown)
-
-
-def live_no_kicks(at: str) -> str:
-    return _("No kicks around {at}. Click a ▼ to see who was kicked and why.").format(at=at)
+live_kicks_shown: Final = Sentence("The latest {shown} are shown.")
+live_no_kicks: Final = Sentence("No kicks around {at}. Click a ▼ to see who was kicked and why.")
 
 
 def live_key(parts: list[str], step: str, zone: str) -> str:
@@ -165,21 +139,10 @@ def live_key(parts: list[str], step: str, zone: str) -> str:
     return text[0].upper() + text[1:]
 
 
-def live_at(moment: str) -> str:
-    return _("at {moment}").format(moment=moment)
-
-
-def live_between(begin: str, end: str) -> str:
-    return _("between {begin} and {end}").format(begin=begin, end=end)
-
-
-def live_summary(what: str, low: str, low_when: str, high: str, high_when: str, now: str) -> str:
-    """``low_when`` and ``high_when`` are from ``live_at`` or ``live_between``."""
-    return _("{what}: lowest {low} {low_when}, highest {high} {high_when}, latest {now}.").format(
-        what=what, low=low, low_when=low_when, high=high, high_when=high_when, now=now
-    )
-
-
+live_at: Final = Sentence("at {moment}")
+live_between: Final = Sentence("between {begin} and {end}")
+live_summary: Final = Sentence("{what}: lowest {low} {low_when}, highest {high} {high_when}, latest {now}.")
+"""``low_when`` and ``high_when`` are from ``live_at`` or ``live_between``."""
 LIVE_AT: Final = "Time"
 LIVE_AT_UTC: Final = "Time (UTC)"
 LIVE_COUNT: Final = "Count"
@@ -196,12 +159,7 @@ LIVE_BREAKDOWN: Final = "Sessions by device, app and browser"
 LIVE_BREAKDOWN_NO_DEVICES: Final = "Sessions by app and browser"
 LIVE_SHARE: Final = "Share"
 LIVE_NOT_GIVEN: Final = "(not given)"
-
-
-def live_other(count: int) -> str:
-    return ngettext("({count} other)", "({count} others)", count).format(count=count)
-
-
+live_other: Final = Counted("({count} other)", "({count} others)")
 LIVE_NO_ONE: Final = "No one is online."
 
 # -- Latest activity ---------------------------------------------------------------------------------------------------
@@ -209,39 +167,16 @@ LIVE_NO_ONE: Final = "No one is online."
 LIVE_FEED: Final = "Latest logins and ends"
 LIVE_FEED_EMPTY: Final = "No logins or ends yet."
 LIVE_LOGGED_IN: Final = "logged in"
-LIVE_SIGNED_OUT: Final = "signed out"
-LIVE_EXPIRED: Final = "expired"
-LIVE_REPLACED: Final = "replaced by a newer login"
-LIVE_KICKED: Final = "kicked"
-LIVE_CAUSES: Final = {
-    "self": "from another device",
-    "idle": "no activity",
-    "absolute": "maximum length reached",
-    "lost": "its record was lost",
-    "revoked": "everyone was signed out",
-    "device_limit": "same device",
-}
-
-
-def live_kick_row(at: str, event: str) -> str:
-    return _("{at} · {event}").format(at=at, event=event)
+live_kick_row: Final = Sentence("{at} · {event}")
 
 
 def live_kicked(by: str, note: str | None) -> str:
     return _("kicked by {by}: {note}").format(by=by, note=note) if note else _("kicked by {by}").format(by=by)
 
 
-def live_row(ago: str, event: str) -> str:
-    return _("{ago} ago · {event}").format(ago=ago, event=event)
-
-
-def live_when(exact: str, local: str) -> str:
-    return _("{exact}, {local} in your time zone").format(exact=exact, local=local)
-
-
-def live_feed_as_of(clock: str) -> str:
-    return _("Data as of {clock}. Click a name to open the person.").format(clock=clock)
-
+live_row: Final = Sentence("{ago} ago · {event}")
+live_when: Final = Sentence("{exact}, {local} in your time zone")
+live_feed_as_of: Final = Sentence("Data as of {clock}. Click a name to open the person.")
 
 # -- Comparison with the week before -----------------------------------------------------------------------------------
 
@@ -265,10 +200,7 @@ LIVE_PEAK_SESSIONS: Final = "Peak, sessions"
 LIVE_CSV: Final = "Download CSV"
 LIVE_CSV_HELP: Final = "The hours of both periods, times in UTC. Numbers only, no people."
 LIVE_TOO_EARLY: Final = "The first full hour of today has not ended yet."
-
-
-def live_too_many_days(most: int) -> str:
-    return _("Choose at most {most} days.").format(most=most)
+live_too_many_days: Final = Sentence("Choose at most {most} days.")
 
 
 def live_compared(since: str, until: str, running: bool) -> str:
@@ -277,7 +209,6 @@ def live_compared(since: str, until: str, running: bool) -> str:
     return f"{compared.format(since=since, until=until)}{so_far}"
 
 
-def live_incomplete(hours: int, of: int, before: int) -> str:
-    return _(
-        "Data exists for {hours} of {of} hours, and for {before} hours of the week before. Gaps are left out."
-    ).format(hours=hours, of=of, before=before)
+live_incomplete: Final = Sentence(
+    "Data exists for {hours} of {of} hours, and for {before} hours of the week before. Gaps are left out."
+)

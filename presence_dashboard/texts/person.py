@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import date
 from typing import Final
 
+from presence_dashboard.language import Counted, Sentence, ngettext
 from presence_dashboard.language import gettext as _
-from presence_dashboard.language import ngettext
 from presence_dashboard.texts.common import FLAG_SIGN_IN
 from presence_dashboard.texts.history import act
 from presence_dashboard.texts.kick import is_blocked
@@ -31,27 +31,18 @@ def person_hits(count: int, is_all: bool) -> str:
     return ngettext("{count} person found", "{count} people found", count).format(count=count)
 
 
-def person_others(count: int) -> str:
-    return ngettext("{count} other person", "{count} other people", count).format(count=count)
-
-
+person_others: Final = Counted("{count} other person", "{count} other people")
 PERSON_NONE_TITLE: Final = "No one was found"
-
-
-def person_none(wanted: str, offline_days: int, kicked_days: int) -> str:
-    return _(
-        "There is no data about {wanted}.\n\n"
-        "- The search compares words from their start. Try the first letters of the name, or the exact user ID.\n"
-        "- Offline people are found for {offline_days} days. Ended sessions are kept for up to {kicked_days} days.\n"
-        "- Staff actions are kept longer."
-    ).format(wanted=wanted, offline_days=offline_days, kicked_days=kicked_days)
-
+person_none: Final = Sentence(
+    "There is no data about {wanted}.\n\n"
+    "- The search compares words from their start. Try the first letters of the name, or the exact user ID.\n"
+    "- Offline people are found for {offline_days} days. Ended sessions are kept for up to {kicked_days} days.\n"
+    "- Staff actions are kept longer."
+)
 
 # -- The person --------------------------------------------------------------------------------------------------------
 
-
-def person_online(sessions: str) -> str:
-    return _(":green-badge[online · {sessions}]").format(sessions=sessions)
+person_online: Final = Sentence(":green-badge[online · {sessions}]")
 
 
 def person_offline(last_seen: str | None) -> str:
@@ -84,18 +75,10 @@ WATCH_SOUND: Final = "Sound"
 WATCH_SOUND_HELP: Final = "Plays two notes when a watched person comes online, also in a background tab."
 WATCH_ONLINE: Final = ":green-badge[online]"
 WATCH_OFFLINE: Final = ":gray-badge[offline]"
-
-
-def watch_arrived(person: str, link: str) -> str:
-    return _("{person} has come online. [Open]({link})").format(person=person, link=link)
-
-
-def watch_more(count: int) -> str:
-    return ngettext(
-        "{count} more watched person has come online.", "{count} more watched people have come online.", count
-    ).format(count=count)
-
-
+watch_arrived: Final = Sentence("{person} has come online. [Open]({link})")
+watch_more: Final = Counted(
+    "{count} more watched person has come online.", "{count} more watched people have come online."
+)
 PERSON_ENDED: Final = "ended"
 LABEL_ENDED: Final = "Ended"
 LABEL_LOGGED_IN: Final = "Logged in"
@@ -137,9 +120,7 @@ def person_more_cards(left: int, shown: str, total: str) -> str:
     return _("Show all {total}").format(total=total)
 
 
-def person_as_of(clock: str, age: str) -> str:
-    return _("Data as of {clock}, {age} ago").format(clock=clock, age=age)
-
+person_as_of: Final = Sentence("Data as of {clock}, {age} ago")
 
 # -- Privacy -----------------------------------------------------------------------------------------------------------
 
@@ -153,26 +134,17 @@ PRIVACY_ERASE_EXPLAINED: Final = (
     "Ends all sessions of this person and deletes all stored data about them, including a block. Staff actions stay in "
     "the audit log under a pseudonym. This cannot be undone."
 )
+privacy_type: Final = Sentence("Type the user ID to confirm: {uid}")
 
 
-def privacy_type(uid: str) -> str:
-    return _("Type the user ID to confirm: {uid}").format(uid=uid)
-
-
-def privacy_erased(sessions: int, pseudonym: str) -> str:
-    return ngettext(
-        "Person erased, with {count} session. Pseudonym in the audit log: {pseudonym}",
-        "Person erased, with {count} sessions. Pseudonym in the audit log: {pseudonym}",
-        sessions,
-    ).format(count=sessions, pseudonym=pseudonym)
-
-
-def privacy_not_erased(pseudonym: str) -> str:
-    return _(
-        "Some data is left: the person logged in again, or a running bulk kick names them. Erase them again when it "
-        "has ended. Pseudonym in the audit log: {pseudonym}"
-    ).format(pseudonym=pseudonym)
-
+privacy_erased: Final = Counted(
+    "Person erased, with {count} session. Pseudonym in the audit log: {pseudonym}",
+    "Person erased, with {count} sessions. Pseudonym in the audit log: {pseudonym}",
+)
+privacy_not_erased: Final = Sentence(
+    "Some data is left: the person logged in again, or a running bulk kick names them. Erase them again when it "
+    "has ended. Pseudonym in the audit log: {pseudonym}"
+)
 
 # -- The timeline ------------------------------------------------------------------------------------------------------
 
@@ -190,12 +162,9 @@ _LONG_MONTHS: Final = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
 )  # fmt: skip
-
-
-def ended_since(moment: str) -> str:
-    return _(
-        "Ended sessions are complete since {moment}. Older ones may be missing, because there were too many to keep."
-    ).format(moment=moment)
+ended_since: Final = Sentence(
+    "Ended sessions are complete since {moment}. Older ones may be missing, because there were too many to keep."
+)
 
 
 def day_heading(day: date, today: date) -> str:
@@ -207,56 +176,15 @@ def day_heading(day: date, today: date) -> str:
     return _("Yesterday · {day}").format(day=named) if (today - day).days == 1 else named
 
 
-def happened_login(device: str) -> str:
-    return _(":gray[:material/login:] Logged in: {device}").format(device=device)
-
-
-def happened_logout(device: str, elsewhere: bool = False) -> str:
-    if elsewhere:
-        return _(":gray[:material/logout:] Signed out from another device: {device}").format(device=device)
-    return _(":gray[:material/logout:] Signed out: {device}").format(device=device)
-
-
-def happened_idle(device: str, idle: str) -> str:
-    return _(":gray[:material/schedule:] Expired after {idle} without activity: {device}").format(
-        idle=idle, device=device
-    )
-
-
-def happened_absolute(device: str, absolute: str) -> str:
-    return _(":gray[:material/schedule:] Expired {absolute} after login: {device}").format(
-        absolute=absolute, device=device
-    )
-
-
-def happened_lost(device: str) -> str:
-    return _(":gray[:material/help:] Ended, because its record was lost: {device}").format(device=device)
-
-
-def happened_replaced(device: str, newer: str) -> str:
-    return _(":gray[:material/swap_horiz:] Replaced by {newer}: {device}").format(newer=newer, device=device)
-
-
-NEWER_LOGIN: Final = "a newer login"
-NEWER_LOGIN_ON_DEVICE: Final = "a newer login on the same device"
-
-
-def newer_login_at(device: str, exact: str) -> str:
-    return _("the login on {device} at {exact}").format(device=device, exact=exact)
-
-
-def happened_kicked(devices: str, by: str) -> str:
-    return _(":orange[:material/person_remove:] Kicked by {by}: {devices}").format(by=by, devices=devices)
-
-
-def happened_revoked(device: str, by: str) -> str:
-    return _(":orange[:material/person_remove:] Everyone signed out by {by}: {device}").format(by=by, device=device)
+happened_login: Final = Sentence(":gray[:material/login:] Logged in: {device}")
 
 
 def happened_staff(action: str, by: str) -> str:
-    icon = {"block": "block", "unblock": "lock_open", "denied": "gpp_bad", "require_sign_in": "lock_reset"}.get(
-        action, "badge"
-    )
+    icons = {
+        "block": "block", "unblock": "lock_open", "denied": "gpp_bad", "require_sign_in": "lock_reset",
+        "change_timeouts": "timer",
+    }  # fmt: skip
+    icon = icons.get(action, "badge")
     known = {
         "kick": _("Kick by {by}"),
         "block": _("Blocked by {by}"),

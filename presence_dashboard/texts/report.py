@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from presence_dashboard.language import Sentence, ngettext, number
 from presence_dashboard.language import gettext as _
-from presence_dashboard.language import ngettext, number
 
 REPORT_PAGE: Final = "Report"
 REPORT_TITLE: Final = "Shift report"
@@ -15,19 +15,13 @@ REPORT_TITLE: Final = "Shift report"
 
 REPORT_WRONG_RANGE: Final = "Choose a start. The end must be later than the start, or empty."
 REPORT_PRINT: Final = "Print"
-
-
-def report_period(since: str, until: str, zone: str) -> str:
-    return _("{since} – {until} ({zone})").format(since=since, until=until, zone=zone)
-
+report_period: Final = Sentence("{since} – {until} ({zone})")
 
 # -- Figures -----------------------------------------------------------------------------------------------------------
 
-
-def report_incomplete(since: str) -> str:
-    return _("Complete since {since}: there are too many earlier actions to show. Choose a shorter period.").format(
-        since=since
-    )
+report_incomplete: Final = Sentence(
+    "Complete since {since}: there are too many earlier actions to show. Choose a shorter period."
+)
 
 
 def report_figures(sessions: int, people: int, people_are_all: bool) -> str:
@@ -95,18 +89,25 @@ _FILTER_WORDS: Final = {
     "logged_in_after": "signed in since {}",
     "logged_in_before": "signed in before {}",
     "idle_for": "not active for {} s",
+    "seen_within": "active in the last {} s",
     "device": "device is {}",
     "app": "app is {}",
     "app_version": "app version is {}",
+    "app_version_below": "app version below {}",
     "browser": "browser is {}",
     "os": "system is {}",
     "country": "country is {}",
     "network": "provider is {}",
     "new_device": "on a new device",
     "distant": "far from the last login",
+    "old_token": "possibly copied",
     "on_behalf": "support sessions",
     "sign_in_required": "must sign in again",
+    "methods": "signed in with {}",
+    "mfa": "with a second factor",
+    "without": "but not: {}",
 }
+_NO_MFA: Final = "without a second factor"
 
 
 def filter_words(values: Mapping[str, Any]) -> str:
@@ -115,8 +116,11 @@ def filter_words(values: Mapping[str, Any]) -> str:
     for field, value in values.items():
         if field == "attributes" and isinstance(value, Mapping):
             parts += [_("{name} is {value}").format(name=name, value=wanted) for name, wanted in value.items()]
+        elif field == "without" and isinstance(value, Mapping):
+            parts.append(_(_FILTER_WORDS[field]).format(filter_words(value)))
         elif field in _FILTER_WORDS:
-            parts.append(_(_FILTER_WORDS[field]).format(value))
+            words = _NO_MFA if field == "mfa" and value is False else _FILTER_WORDS[field]
+            parts.append(_(words).format(", ".join(value) if isinstance(value, list) else value))
         else:
             parts.append(_("{name} is {value}").format(name=field, value=value))
     return ", ".join(parts)

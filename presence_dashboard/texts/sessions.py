@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from presence_dashboard.language import Counted, Sentence, ngettext
 from presence_dashboard.language import gettext as _
-from presence_dashboard.language import ngettext
 
 # -- Search and filters ------------------------------------------------------------------------------------------------
 
@@ -18,14 +18,8 @@ FACET_LABELS: Final = {
 }  # fmt: skip
 FACET_SCOPE: Final = "Counts include everyone online."
 FACET_NONE: Final = "No live session has a value."
-
-
-def facet_value(value: str, count: str) -> str:
-    return _("{value} · {count}").format(value=value, count=count)
-
-
-def facet_most(shown: int, known: str) -> str:
-    return _("The {shown} most frequent values of {known}.").format(shown=shown, known=known)
+facet_value: Final = Sentence("{value} · {count}")
+facet_most: Final = Sentence("The {shown} most frequent values of {known}.")
 
 
 def filters_menu(count: int) -> str:
@@ -35,14 +29,13 @@ def filters_menu(count: int) -> str:
 CHIP_HELP: Final = "Remove this filter"
 CHIP_INSIDE: Final = "Inside names"
 CLEAR_FILTERS: Final = "Clear all"
-
-
-def idle_malformed(most: int) -> str:
-    return _("Use whole seconds, up to {most}.").format(most=most)
-
-
-FLAG_MALFORMED: Final = "Use new_device, distant, on_behalf or sign_in_required."
-
+idle_malformed: Final = Sentence("Use whole seconds, up to {most}.")
+seen_malformed: Final = Sentence("Use whole seconds, from 1 to {most}.")
+METHOD_MALFORMED: Final = "Use names of sign-in methods, such as pwd, with commas between them."
+MFA_MALFORMED: Final = "Use yes or no."
+VERSION_MALFORMED: Final = "Use a version that begins with a number, such as 2.10."
+FLAG_MALFORMED: Final = "Use new_device, distant, old_token, on_behalf or sign_in_required."
+SORT_MALFORMED: Final = "Use login or last_seen."
 
 # -- A link with a wrong filter ----------------------------------------------------------------------------------------
 
@@ -50,18 +43,9 @@ LINK_TITLE: Final = "This link has a filter that does not work"
 LINK_REFUSED: Final = "No sessions are listed, because the list would not match the link."
 LINK_INSIDE: Final = "It must match the text in the search box."
 LINK_SHOW_ALL: Final = "Show everyone"
-
-
-def link_unknown(name: str) -> str:
-    return _("{name} is not a filter of this list.").format(name=name)
-
-
-def link_twice(name: str) -> str:
-    return _("{name} appears more than once.").format(name=name)
-
-
-def link_empty(name: str) -> str:
-    return _("{name} has no value.").format(name=name)
+link_unknown: Final = Sentence("{name} is not a filter of this list.")
+link_twice: Final = Sentence("{name} appears more than once.")
+link_empty: Final = Sentence("{name} has no value.")
 
 
 def link_value(name: str, rule: str) -> str:
@@ -86,45 +70,35 @@ VIEW_SAVE: Final = "Save view"
 VIEW_RENAME: Final = "Rename"
 VIEW_DELETE: Final = "Delete"
 VIEW_DAMAGED: Final = "This view cannot be opened, because its stored filter is damaged. Delete it."
-
-
-def view_new_name(old: str) -> str:
-    return _("New name for {old}").format(old=old)
+view_new_name: Final = Sentence("New name for {old}")
 
 
 def view_saved(view: str, shared: bool) -> str:
     return (_("View {view} saved for everyone.") if shared else _("View {view} saved.")).format(view=view)
 
 
-def view_deleted(view: str) -> str:
-    return _("View {view} deleted.").format(view=view)
-
-
-def view_unknown(view: str) -> str:
-    return _("There is no view {view}, or it is damaged. Someone may have renamed or deleted it.").format(view=view)
-
-
+view_deleted: Final = Sentence("View {view} deleted.")
+view_unknown: Final = Sentence("There is no view {view}, or it is damaged. Someone may have renamed or deleted it.")
 IDLE_FILTER: Final = "Idle"
-
-
-def idle_for(length: str) -> str:
-    return _("{length} or more").format(length=length)
-
-
+idle_for: Final = Sentence("{length} or more")
+seen_within: Final = Sentence("{length} ago or less")
+METHOD_FILTER: Final = "Signed in with"
+METHOD_WORDS: Final = {
+    "pwd": "Password", "otp": "One-time code", "sms": "Text message", "hwk": "Security key",
+}  # fmt: skip
+METHOD_TYPED: Final = "Other method"
+MFA_FILTER: Final = "Second factor"
+MFA_WORDS: Final = {"yes": "With a second factor", "no": "Without a second factor"}
+BELOW_FILTER: Final = "App version below"
+VERSION_CODE: Final = "2.10"
 COLUMNS_MENU: Final = "Columns"
 COLUMNS_LABEL: Final = "Columns to show, in this order"
 
 # -- The list ----------------------------------------------------------------------------------------------------------
 
 REFRESH_HELP: Final = "Read this page of the list again. New rows come only when you refresh."
-
-
-def newer(count: int, shown: str) -> str:
-    return ngettext("{shown} newer session – refresh", "{shown} newer sessions – refresh", count).format(shown=shown)
-
-
-def logins_since(count: int, shown: str) -> str:
-    return ngettext("{shown} new login – refresh", "{shown} new logins – refresh", count).format(shown=shown)
+newer: Final = Counted("{shown} newer session – refresh", "{shown} newer sessions – refresh")
+logins_since: Final = Counted("{shown} new login – refresh", "{shown} new logins – refresh")
 
 
 def rows_as_of(clock: str, age: str | None, newer_elsewhere: str | None) -> str:
@@ -140,6 +114,9 @@ def rows_as_of(clock: str, age: str | None, newer_elsewhere: str | None) -> str:
 
 
 TABLE_LABEL: Final = "Live sessions, newest login first"
+TABLE_LABEL_LAST_ACTIVE: Final = "Live sessions, last active first"
+BACK_TO_LOGIN: Final = "Back to newest login first"
+BACK_TO_LAST_ACTIVE: Final = "Back to last active first"
 NAME_HELP: Final = "Click a name to open the person."
 EXPIRES_HELP: Final = "When the session ends automatically if it is not used."
 IP_HELP: Final = "The address at login, or the latest one."
@@ -149,25 +126,6 @@ def browser_on(browser: str | None, system: str | None) -> str:
     if browser and system:
         return _("{browser} on {system}").format(browser=browser, system=system)
     return browser or system or ""
-
-
-ENDED_ROW: Final = "Ended"
-
-
-def row_kicked(by: str, at: str) -> str:
-    return _("Kicked by {by}, {at}").format(by=by, at=at)
-
-
-def row_logout(at: str) -> str:
-    return _("Signed out, {at}").format(at=at)
-
-
-def row_expired(at: str) -> str:
-    return _("Expired, {at}").format(at=at)
-
-
-def row_replaced(at: str) -> str:
-    return _("Replaced by a newer login, {at}").format(at=at)
 
 
 ROW_GONE: Final = "This session is no longer on the page. Nothing was done."
@@ -185,10 +143,7 @@ def kick_all_of(user: str | None) -> str:
 SELECT_HINT: Final = "Tick rows to act on several sessions. Keyboard: arrows, Space, K, Enter."
 SELECT_ONE_PERSON: Final = "Tick rows of one user only."
 SELECT_NONE: Final = "Clear the selection"
-
-
-def select_most(most: int) -> str:
-    return _("At most {most} sessions can be selected. Use **Kick all** for more.").format(most=most)
+select_most: Final = Sentence("At most {most} sessions can be selected. Use **Kick all** for more.")
 
 
 def selected_hint(count: int, users: int, elsewhere: int, ended: int) -> str:
@@ -205,29 +160,12 @@ def selected_hint(count: int, users: int, elsewhere: int, ended: int) -> str:
 NEWEST: Final = "Newest"
 NEWER: Final = "Newer"
 PER_PAGE: Final = "Rows per page"
-
-
-def rows_per_page(count: int) -> str:
-    return _("{count} per page").format(count=count)
-
-
-def place(first: str, last: str, total: str, page: int) -> str:
-    return _("{first}–{last} of {total} · page {page}").format(first=first, last=last, total=total, page=page)
-
-
-def about(total: str) -> str:
-    return _("about {total}").format(total=total)
-
-
-def rare(looked_at: str, share: str) -> str:
-    return _("Few sessions match. {looked_at} sessions searched so far, {share} of the list.").format(
-        looked_at=looked_at, share=share
-    )
-
-
+rows_per_page: Final = Sentence("{count} per page")
+place: Final = Sentence("{first}–{last} of {total} · page {page}")
+about: Final = Sentence("about {total}")
+rare: Final = Sentence("Few sessions match. {looked_at} sessions searched so far, {share} of the list.")
 LESS_THAN_A_PERCENT: Final = "less than 1 %"
 SEARCH_FURTHER: Final = "Search further"
-
 
 # -- Empty and unreadable lists ----------------------------------------------------------------------------------------
 
@@ -241,6 +179,8 @@ EMPTY_NEXT: Final = (
     "If your site already records logins, ask your administrator whether it uses the same settings as this dashboard."
 )
 
+EMPTIED_TITLE: Final = "No sessions are left"
+EMPTIED: Final = "All sessions of this list have ended. History shows how, and who ended them."
 NO_MATCH_TITLE: Final = "No session matches"
 NO_MATCH: Final = (
     "Search for the start of a name, user ID, email or phone number, for an email domain, an IP address or a whole "
@@ -249,12 +189,7 @@ NO_MATCH: Final = (
 NO_MATCH_FILTERED: Final = "Or remove a filter."
 NO_MATCH_MASKED: Final = "With your role, search by the exact user ID."
 INSIDE_NAMES: Final = "Search inside names"
-
-
-def offline(text: str) -> str:
-    return _("Search {text} among people who are offline").format(text=text)
-
-
+offline: Final = Sentence("Search {text} among people who are offline")
 ENDED_SESSIONS: Final = "Show ended sessions"
 
 # -- Export ------------------------------------------------------------------------------------------------------------
@@ -263,17 +198,8 @@ EXPORT_LIST: Final = "Export"
 EXPORT_TITLE: Final = "Export as CSV"
 EXPORT_WHICH: Final = "All matching rows, newest first, times in UTC. The export is recorded in the audit log."
 EXPORT_SAVE: Final = "Save the file"
-
-
-def export_progress(count: str, total: str) -> str:
-    return _("{count} of {total}").format(count=count, total=total)
-
-
-def export_ready(count: int, shown: str) -> str:
-    return ngettext("The file is ready: {shown} row.", "The file is ready: {shown} rows.", count).format(shown=shown)
-
-
-def export_most(most: str) -> str:
-    return _(
-        "The file has the first {most} rows. To export more, ask your administrator for `presence export`."
-    ).format(most=most)
+export_progress: Final = Sentence("{count} of {total}")
+export_ready: Final = Counted("The file is ready: {shown} row.", "The file is ready: {shown} rows.")
+export_most: Final = Sentence(
+    "The file has the first {most} rows. To export more, ask your administrator for `presence export`."
+)

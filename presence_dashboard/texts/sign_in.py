@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from presence_dashboard.language import Counted, Sentence, ngettext, number
 from presence_dashboard.language import gettext as _
-from presence_dashboard.language import ngettext, number
 
 # -- The form ----------------------------------------------------------------------------------------------------------
 
@@ -18,12 +18,9 @@ SIGN_IN_BUSY: Final = "Too many people are signing in at the moment. Try again i
 SIGN_IN_INSECURE: Final = "Passwords are accepted over https only. Open this page with https."
 
 
-def sign_in_wait(seconds: int) -> str:
-    return ngettext(
-        "Too many attempts. Try again in {count} second.", "Too many attempts. Try again in {count} seconds.", seconds
-    ).format(count=seconds)
-
-
+sign_in_wait: Final = Counted(
+    "Too many attempts. Try again in {count} second.", "Too many attempts. Try again in {count} seconds."
+)
 SIGN_IN_FILE: Final = "Passwords cannot be checked at the moment. Ask an admin of this dashboard."
 
 # -- The first sign-in, with a one-time password -----------------------------------------------------------------------
@@ -64,34 +61,16 @@ PROVIDER_CLOCK: Final = (
     "of this dashboard."
 )
 PROVIDER_OTHER: Final = "Someone else signed in at the provider. Sign in again with your own name."
-
-
-def password_too_old(age: str) -> str:
-    return _("For this action, enter your password again: the last time is more than {age} ago.").format(age=age)
-
-
-def provider_too_old(age: str) -> str:
-    return _("For this action, sign in again: your last sign-in is more than {age} old.").format(age=age)
-
-
+password_too_old: Final = Sentence("For this action, enter your password again: the last time is more than {age} ago.")
+provider_too_old: Final = Sentence("For this action, sign in again: your last sign-in is more than {age} old.")
 SIGN_OUT_TITLE: Final = "Sign out – Who is online"
 SIGN_OUT_LEAD: Final = "You are signed in."
 SIGN_OUT_BUTTON: Final = "Sign out"
 STAY_SIGNED_IN: Final = "Stay signed in"
-
-
-def idle_warning(clock: str, seconds: int) -> str:
-    return _("**You will be signed out at {clock}**, in {seconds} s, because you were not active.").format(
-        clock=clock, seconds=seconds
-    )
-
-
-def absolute_warning(clock: str, seconds: int) -> str:
-    return _(
-        "**You will be signed out at {clock}**, in {seconds} s. After you sign in again, you return to this page."
-    ).format(clock=clock, seconds=seconds)
-
-
+idle_warning: Final = Sentence("**You will be signed out at {clock}**, in {seconds} s, because you were not active.")
+absolute_warning: Final = Sentence(
+    "**You will be signed out at {clock}**, in {seconds} s. After you sign in again, you return to this page."
+)
 SIGN_OUT_BACK: Final = "Back to the dashboard"
 SIGN_OUT_HEADING: Final = "Signed out"
 SIGN_OUT_DONE: Final = "You are signed out."
@@ -118,14 +97,8 @@ def signed_out_by_staff(message: str | None) -> str:
     return f"{sentence} {message}" if message else sentence
 
 
-def no_role(name: str) -> str:
-    return _("{name} has no role in this dashboard. Ask an admin of this dashboard.").format(name=name)
-
-
-def may_not(role: str) -> str:
-    return _("Your role {role} does not allow this action. This attempt was logged.").format(role=role)
-
-
+no_role: Final = Sentence("{name} has no role in this dashboard. Ask an admin of this dashboard.")
+may_not: Final = Sentence("Your role {role} does not allow this action. This attempt was logged.")
 SIGN_IN_UNKNOWN: Final = (
     "Your sign-in cannot be checked, because the session server cannot be reached. Try again in a minute."
 )
@@ -157,7 +130,4 @@ AWAY_LEAD: Final = "Your sign-in cannot be checked at the moment. This page retr
 # -- On every page -----------------------------------------------------------------------------------------------------
 
 SIGN_IN_AGAIN: Final = "Sign in again"
-
-
-def signed_in_as(name: str, role: str) -> str:
-    return _("{name} · {role}").format(name=name, role=role)
+signed_in_as: Final = Sentence("{name} · {role}")

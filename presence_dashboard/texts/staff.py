@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from presence_dashboard.language import Sentence, ngettext
 from presence_dashboard.language import gettext as _
-from presence_dashboard.language import ngettext
 
 STAFF_SEARCH: Final = "Find a staff member"
 STAFF_REMOVED: Final = "Include removed staff"
@@ -19,12 +19,7 @@ STAFF_ALT: Final = "Staff of this dashboard, by name"
 STAFF_NO_ROLE: Final = "removed"
 STAFF_YES: Final = "yes"
 STAFF_NO: Final = "no"
-
-
-def staff_since(zone: str) -> str:
-    return _("Since ({zone})").format(zone=zone)
-
-
+staff_since: Final = Sentence("Since ({zone})")
 STAFF_SELECT_HINT: Final = "Tick a row to change a role, reset a password, sign out a staff member or remove them."
 STAFF_EMPTY_TITLE: Final = "No staff yet"
 STAFF_EMPTY: Final = (
@@ -69,21 +64,11 @@ STAFF_PASSWORDS: Final = {
     "none": "no password",
 }
 """State of a password → words."""
-
-
-def staff_added(member: str, role: str) -> str:
-    return _("{member} is now on the staff, with the role {role}.").format(member=member, role=role)
-
-
-def staff_reset(member: str) -> str:
-    return _("The password of {member} was reset.").format(member=member)
-
-
-def staff_password_until(until: str) -> str:
-    return _(
-        "This one-time password is valid until {until}. Send it to them over a channel that only they can read."
-    ).format(until=until)
-
+staff_added: Final = Sentence("{member} is now on the staff, with the role {role}.")
+staff_reset: Final = Sentence("The password of {member} was reset.")
+staff_password_until: Final = Sentence(
+    "This one-time password is valid until {until}. Send it to them over a channel that only they can read."
+)
 
 # -- Change a member ---------------------------------------------------------------------------------------------------
 
@@ -107,23 +92,13 @@ def staff_sign_in(client: str, ip: str, seen: str) -> str:
     return " · ".join(part for part in (client, ip, _("last active {seen}").format(seen=seen)) if part)
 
 
-def staff_is_now(member: str, role: str) -> str:
-    return _("{member} now has the role {role}.").format(member=member, role=role)
-
-
-def staff_removed(member: str) -> str:
-    return _("{member} was removed from staff.").format(member=member)
-
-
-def staff_removed_in_part(member: str) -> str:
-    return _(
-        "{member} was removed from staff and has no access. Their password or their sign-in could not be deleted. "
-        "Tell your administrator: the dashboard's log has the details."
-    ).format(member=member)
-
-
-def staff_had_no_role(member: str) -> str:
-    return _("{member} had already lost their role.").format(member=member)
+staff_is_now: Final = Sentence("{member} now has the role {role}.")
+staff_removed: Final = Sentence("{member} was removed from staff.")
+staff_removed_in_part: Final = Sentence(
+    "{member} was removed from staff and has no access. Their password or their sign-in could not be deleted. "
+    "Tell your administrator: the dashboard's log has the details."
+)
+staff_had_no_role: Final = Sentence("{member} had already lost their role.")
 
 
 def staff_signed_out(member: str, count: int) -> str:

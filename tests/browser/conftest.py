@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,7 +20,10 @@ import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect, sync_playwright
 
 from presence_core import Login, Presence, Settings
+from presence_core.files.password_file import PasswordFile
 from presence_dashboard import texts
+from presence_dashboard.gate.staff_sessions import PASSWORD
+from tests.dashboard.wire import serve
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import Server, free_port, missing, redis_binary, valkey_binary, wait_for
 
@@ -60,6 +66,12 @@ class Dashboard:
     presence: Presence
     log: Path
     tokens: list[str] = field(default_factory=list)  #: of all who were signed in
+
+    def reads(self) -> bool:
+        """Whether it says that Redis answers."""
+        with urllib.request.urlopen(f"{self.url}/page/connection", timeout=20) as response:
+            answer: dict[str, str | None] = json.load(response)
+        return answer["notice"] is None
 
     def answer(self, path: str, **headers: str) -> tuple[int, dict[str, str]]:
         request = urllib.request.Request(self.url + path, headers=headers)
@@ -107,6 +119,7 @@ def dashboard(running: Dashboard) -> Iterator[Dashboard]:
     yield running
     running.server.resume()
     running.server.command("FLUSHALL")
+    wait_for("the dashboard to read from Redis again", running.reads)
 
 
 @dataclass
@@ -148,7 +161,8 @@ class Tab:
     @property
     def table(self) -> Locator:
         """The table of sessions."""
-        return self.page.get_by_role("table", name=texts.TABLE_LABEL)
+        names = re.compile(f"{texts.TABLE_LABEL}|{texts.TABLE_LABEL_LAST_ACTIVE}")
+        return self.page.get_by_role("table", name=names)
 
     def row(self, text: str) -> Locator:
         """The row with this text."""
@@ -234,6 +248,55 @@ def open_tab(new_page: NewPage, dashboard: Dashboard) -> Iterator[Open]:
     assert [token for token in dashboard.tokens if token.rpartition(".")[2].encode() in seen] == []
     assert [url for tab in tabs for url in tab.outside] == []
     assert [said for tab in tabs for said in tab.complaints] == []
+
+
+SECRET = "correct horse battery"
+
+
+@dataclass
+class Team:
+    """A dashboard to which staff sign in with a password."""
+
+    url: str
+    presence: Presence
+    sessions: Presence  #: where sign-ins are sessions
+    passwords: PasswordFile
+    log: Path
+
+
+@pytest.fixture(scope="package")
+def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
+    directory = tmp_path_factory.mktemp("team")
+    binary = valkey_binary() or redis_binary() or missing("any Redis server")
+    file = PasswordFile(directory / "staff")
+    for name in ("root", "dana"):
+        file.set(name, SECRET)
+    with ExitStack() as stack:
+        server = stack.enter_context(Server.start(binary, directory / "redis"))
+        presence = stack.enter_context(Presence.from_url(server.url, Settings(timeout=PATIENT)))
+        staff = Settings(namespace=f"{presence.settings.namespace}-staff", timeout=PATIENT)
+        sessions = stack.enter_context(Presence.from_url(server.url, staff))
+        for name in ("root", "eve"):
+            presence.set_staff(name, "admin", by="test")
+        presence.set_staff("dana", "support", by="test")
+        environ = {
+            "PRESENCE_REDIS_URL": server.url,
+            "PRESENCE_DASHBOARD_ACCESS": "password",
+            "PRESENCE_STAFF_FILE": str(file.path),
+        }
+        log = directory / "log"
+        yield Team(stack.enter_context(serve(environ, log)), presence, sessions, file, log)
+
+
+def signed_in(team: Team, name: str, *, ago: float = 1) -> str:
+    """The cookie's value of a member of staff who signed in some seconds ago."""
+    stored = team.passwords.find(name)
+    assert stored
+    at = time.time() - ago
+    row = {"uid": name, "attributes": {PASSWORD: stored.version}, "login_at": at, "last_seen": time.time() - 1}
+    [login] = team.sessions.login_many([row], imported=True)
+    assert isinstance(login, Login)
+    return login.token
 
 
 def log_in(dashboard: Dashboard, count: int, prefix: str = "user") -> list[Login]:

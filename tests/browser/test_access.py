@@ -2,60 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from presence_core import Login, Presence, Settings
-from presence_core.files.password_file import PasswordFile
 from presence_dashboard import texts
-from presence_dashboard.gate.staff_sessions import COOKIE, PASSWORD
-from tests.browser.conftest import NewPage
-from tests.dashboard.wire import serve
-from tests.support.fair_clock import PATIENT
-from tests.support.servers import Server, missing, redis_binary, valkey_binary
+from presence_dashboard.gate.staff_sessions import COOKIE
+from tests.browser.conftest import SECRET, NewPage, Team, signed_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser 2")]
-
-SECRET = "correct horse battery"
-
-
-@dataclass
-class Team:
-    url: str
-    presence: Presence
-    sessions: Presence  #: where sign-ins are sessions
-    passwords: PasswordFile
-    log: Path
-
-
-@pytest.fixture(scope="module")
-def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
-    directory = tmp_path_factory.mktemp("team")
-    binary = valkey_binary() or redis_binary() or missing("any Redis server")
-    file = PasswordFile(directory / "staff")
-    for name in ("root", "dana"):
-        file.set(name, SECRET)
-    with ExitStack() as stack:
-        server = stack.enter_context(Server.start(binary, directory / "redis"))
-        presence = stack.enter_context(Presence.from_url(server.url, Settings(timeout=PATIENT)))
-        staff = Settings(namespace=f"{presence.settings.namespace}-staff", timeout=PATIENT)
-        sessions = stack.enter_context(Presence.from_url(server.url, staff))
-        for name in ("root", "eve"):
-            presence.set_staff(name, "admin", by="test")
-        presence.set_staff("dana", "support", by="test")
-        environ = {
-            "PRESENCE_REDIS_URL": server.url,
-            "PRESENCE_DASHBOARD_ACCESS": "password",
-            "PRESENCE_STAFF_FILE": str(file.path),
-        }
-        log = directory / "log"
-        yield Team(stack.enter_context(serve(environ, log)), presence, sessions, file, log)
 
 
 @pytest.fixture
@@ -118,6 +74,10 @@ def test_an_unfinished_kick_is_offered_again_after_a_reload(page: Page, team: Te
     page.goto(f"{team.url}/?q=vera")
     sign_in(page, "dana")
     row = page.get_by_role("row").filter(has_text="Vera Rubin")
+    expect(row).to_be_visible()
+    before = page.context.new_page()
+    before.goto(f"{team.url}/?q=vera")
+    expect(before.get_by_role("row").filter(has_text="Vera Rubin")).to_be_visible()
     row.get_by_role("button", name="Kick").click()
     reason = page.get_by_role("dialog").get_by_role("textbox", name=texts.REASON)
     reason.fill("stolen phone")
@@ -128,6 +88,11 @@ def test_an_unfinished_kick_is_offered_again_after_a_reload(page: Page, team: Te
     expect(other.get_by_role("button", name=texts.DRAFT_CONTINUE)).to_have_count(0)
     other.close()
     page.reload()
+    expect(page.get_by_role("button", name=texts.DRAFT_CONTINUE)).to_be_visible()
+    before.get_by_role("link", name=texts.PERSON_PAGE).click()
+    expect(before.get_by_text(texts.PERSON_START_TITLE)).to_be_visible()
+    expect(before.get_by_role("button", name=texts.DRAFT_CONTINUE)).to_have_count(0)
+    before.close()
     page.get_by_role("button", name=texts.DRAFT_CONTINUE).click()
     expect(reason).to_have_value("stolen phone")
     page.get_by_role("dialog").get_by_role("button", name=texts.confirm(1)).click()
@@ -141,12 +106,7 @@ def test_a_bulk_kick_asks_for_the_password_again_and_goes_on_on_the_same_page(
     """By keyboard, from the dialog to the password and back. Another tab is open meanwhile."""
     for number in range(3):
         team.presence.login(f"user{number}", name=f"Person {number}", device="Mac")
-    stored = team.passwords.find("dana")
-    assert stored
-    row = {"uid": "dana", "attributes": {PASSWORD: stored.version}, "login_at": time.time() - 1_200}
-    [login] = team.sessions.login_many([row | {"last_seen": time.time() - 1}], imported=True)
-    assert isinstance(login, Login)
-    context.add_cookies([{"name": COOKIE, "value": login.token, "url": team.url}])
+    context.add_cookies([{"name": COOKIE, "value": signed_in(team, "dana", ago=1_200), "url": team.url}])
     kick_all = page.get_by_role("button", name=texts.kick_all("3", matching=True, exact=True))
     confirm = page.get_by_role("dialog").get_by_role("button", name=texts.confirm(3))
     page.goto(f"{team.url}/?device=Mac")

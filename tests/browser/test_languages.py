@@ -70,12 +70,14 @@ def test_pages_and_the_bulk_kick_are_in_the_language_of_the_browser_and_none_is_
 
     page.get_by_role("button", name=texts.kick_all("2", matching=False, exact=True)).click()
     expect(page.get_by_role("dialog")).to_contain_text(texts.BULK_TITLE_EVERYONE)
+    page.set_viewport_size({"width": WIDTHS[0], "height": 500})
+    expect(page.get_by_role("dialog").get_by_role("button", name=texts.confirm(2))).to_be_in_viewport(ratio=1)
     page.get_by_role("textbox", name=texts.bulk_type("2")).fill("2")
     page.get_by_role("textbox", name=texts.REASON).fill("test")
     if SOAK:
         assert violations(page) == []
     page.get_by_role("dialog").get_by_role("button", name=texts.confirm(2)).click()
-    expect(page.get_by_text(texts.EMPTY_TITLE)).to_be_visible()
+    expect(page.get_by_text(texts.EMPTIED_TITLE)).to_be_visible()
 
 
 @pytest.mark.soak

@@ -1,14 +1,23 @@
-"""While a page loads, what is drawn stays where it is: three pages in turn wide and narrow, in a soak all in both."""
+"""At the widths of phones and screens nothing is covered or cut, and nothing moves while a page loads.
+
+``make layout`` walks every page in every language and role."""
 
 from __future__ import annotations
 
+import re
 import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import BrowserContext, Page, expect
 
+from presence_core.text.languages import LANGUAGES
 from presence_dashboard import texts
-from tests.browser.conftest import Dashboard, NewPage, log_in
+from presence_dashboard.gate.staff_sessions import COOKIE
+from presence_dashboard.roles import ROLES, Role
+from tests.browser.conftest import SECRET, Dashboard, NewPage, Tab, Team, log_in, signed_in
 from tests.support.samples import write_samples
 from tests.support.soak import size
 
@@ -35,8 +44,8 @@ PAGES = {
 }
 
 LARGE_COUNTS = """
-const [users, sessions] = document.querySelectorAll(".st-key-status strong");
-[users.textContent, sessions.textContent] = ["12,345", "123,456"];
+{ const [users, sessions] = document.querySelectorAll(".st-key-status strong");
+[users.textContent, sessions.textContent] = ["12,345", "123,456"]; }
 """
 HIDDEN = """(parts) => parts.filter((part) => {
   const { left, right, top, bottom } = part.getBoundingClientRect();
@@ -44,6 +53,83 @@ HIDDEN = """(parts) => parts.filter((part) => {
   return points.some((x) => !part.contains(document.elementFromPoint(x, (top + bottom) / 2)));
 }).map((part) => part.textContent)"""
 """The texts that something covers or cuts. A link ends with a margin."""
+
+WIDTHS = size([1366, 768, 360], [1920, 1440, 1366, 1280, 1024, 768, 360])
+FAULTS = Path(__file__).with_name("layout_faults.js").read_text("utf-8").partition("() => {")
+FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(true)))))"
+
+
+def faults(page: Page) -> list[str]:
+    """What a reader cannot read, once the page has followed a change of its width."""
+    found: list[str] = []
+    for _ in range(20):
+        page.evaluate(FRAMES)
+        found = page.evaluate("".join(FAULTS[1:]))
+        if not found:
+            break
+        page.wait_for_timeout(100)
+    return found
+
+
+@pytest.fixture(scope="module")
+def long_names(team: Team) -> Iterator[Team]:
+    """Staff of each role, and people some of whom have long names of everything."""
+    for role in ROLES:
+        team.passwords.set(f"alexandra.{role}", SECRET)
+        team.presence.set_staff(f"alexandra.{role}", role, by="test")
+    people: list[dict[str, Any]] = [
+        {"uid": f"guest{n}", "name": f"Guest {n}", "aliases": [f"guest{n}@x.example"], "device": "Phone", "app": "shop"}
+        for n in range(4)
+    ]
+    people.append({
+        "uid": "u-" + "long" * 20, "name": "Maximiliane " * 8, "aliases": ["long-address@" + "sub." * 12 + "x.example"],
+        "device": "The laptop in the room next to the kitchen", "app": "shop",
+        "ip": "2001:db8:ed9d:8f56:bc90:be19:bad3:ee2f",
+        "user_agent": "Mozilla/5.0 (Linux; Android 14; K) Chrome/129.0.0.0 Mobile Safari/537.36",
+    })  # fmt: skip
+    for person in people:
+        team.presence.login(**person)
+    team.presence.kick("guest1", by="alexandra.admin", reason="Shared account", ticket="T-1", block_for=3_600)
+    write_samples(team.presence, time.time() - 1800, [(30 + n % 7, 40 + n % 5, n // 50) for n in range(170)])
+    yield team
+    for person in people:
+        team.presence.kick(person["uid"], by="test", reason="Clean-up")
+
+
+@pytest.mark.parametrize("language", size(["de", "ja"], [*LANGUAGES]))
+@pytest.mark.parametrize("role", size(["admin"], [*ROLES]))
+def test_on_no_page_is_a_text_covered_or_cut_and_none_scrolls_sideways_at_any_width(
+    long_names: Team, context: BrowserContext, new_page: NewPage, role: Role, language: str
+) -> None:
+    """A window is resized without a reload. With so many users as a large site has."""
+    staff = {COOKIE: signed_in(long_names, f"alexandra.{role}"), "presence_language": language, "presence_every": "0"}
+    context.add_cookies([{"name": name, "value": value, "url": long_names.url} for name, value in staff.items()])
+    page = new_page()
+    page.set_viewport_size({"width": 1920, "height": 1600})
+    page.goto(f"{long_names.url}/{'live' if role == 'stats' else ''}")
+    links = page.get_by_test_id("stTopNavLink")
+    expect(links.first).to_be_attached()
+    found, seen = {}, set()
+    paths = [link.get_attribute("href") or "" for link in links.all()]
+    for path in paths:
+        if path.endswith("/person"):
+            page.goto(f"{long_names.url}/person?q=guest1")
+        else:
+            page.locator(f'[data-testid="stTopNavLink"][href="{path}"]').click()
+            expect(page).to_have_url(re.compile(rf"{re.escape(path)}(\?.*)?$"))
+        expect(page.locator('.stSkeleton, [data-testid="stSkeleton"]')).to_have_count(0)
+        Tab(page).settle()
+        seen.add(page.url)
+        page.evaluate(LARGE_COUNTS)
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 1600})
+            if what := faults(page):
+                found[page.url.removeprefix(long_names.url), width] = what
+        page.set_viewport_size({"width": 1920, "height": 1600})
+    page.close()
+    context.clear_cookies()
+    assert found == {}
+    assert len(seen) == {"stats": 2, "viewer": 7, "support": 7, "admin": 8}[role], "or a page was not opened"
 
 
 @pytest.mark.parametrize("width", [320, 360, 390])
@@ -80,6 +166,7 @@ def test_the_header_covers_no_link_to_a_page_while_redis_is_away(
     expect(page.locator('.presence-connection[data-lost="1"]')).to_be_visible()
     page.wait_for_selector('.stApp[data-test-script-state="notRunning"]')
     page.evaluate(LARGE_COUNTS)
+    page.evaluate(FRAMES)
     assert page.get_by_test_id("stTopNavLink").evaluate_all(HIDDEN) == []
     page.close()
 

@@ -24,6 +24,8 @@ def test_the_chart_shows_exact_times_and_the_login_of_a_watched_person_appears_a
     dashboard.presence.logout(person["uid"], dashboard.presence.login(**person).session.session_id)
     write_samples(dashboard.presence, time.time() - 1800, [(30 + n % 7, 40 + n % 5, n // 50) for n in range(170)])
     tab = open_tab(path="/person?q=dana@example.com")
+    warnings: list[str] = []
+    tab.page.on("console", lambda said: warnings.append(said.text) if said.type == "warning" else None)
     tab.page.get_by_role("button", name=texts.WATCH, exact=True).last.click()
     expect(tab.page.get_by_role("button", name=texts.WATCH_STOP)).to_be_visible()
     tab.page.get_by_role("button", name=texts.WATCH_MENU, exact=True).click()
@@ -37,6 +39,7 @@ def test_the_chart_shows_exact_times_and_the_login_of_a_watched_person_appears_a
     expect(chart.locator("canvas, svg").first).to_be_visible()
     dashboard.presence.login(**person)
 
+    expect(tab.page.locator(".st-key-live-counts .presence-curve div").first).to_be_visible()
     box = chart.bounding_box()
     assert box is not None
     tab.page.mouse.move(box["x"] + box["width"] * 0.75, box["y"] + box["height"] * 0.5)
@@ -53,6 +56,8 @@ def test_the_chart_shows_exact_times_and_the_login_of_a_watched_person_appears_a
 
     tab.page.get_by_text("24h", exact=True).click()
     expect(tab.page).to_have_url(re.compile(r"/live\?range=24h$"))
+    tab.settle()
+    assert warnings == []
     toast = tab.page.get_by_test_id("stToast").filter(has_text="has come online")
     expect(toast).to_be_visible()
     expect(toast).to_contain_text("Dana <b>Novak</b>")

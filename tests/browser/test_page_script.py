@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import BrowserContext, expect
 
+from presence_core import Settings
 from presence_dashboard import texts
 from presence_dashboard.language import in_language
-from tests.browser.conftest import Dashboard, NewPage, Open, Tab, log_in
+from tests.browser.conftest import ROOT, Dashboard, NewPage, Open, Tab, log_in
 from tests.dashboard.wire import serve
 from tests.support.servers import wait_for
 
 pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(autouse=True)
+def no_cookies(context: BrowserContext) -> Iterator[None]:
+    """What a test has chosen is not chosen for the next one, also if it fails."""
+    yield
+    context.clear_cookies()
+
 
 HIDE = """hidden => {
   Object.defineProperty(document, 'hidden', {value: hidden, configurable: true});
@@ -31,6 +41,17 @@ def test_the_report_prints_its_rows_without_the_controls_of_the_page(dashboard: 
     tab.page.evaluate("window.print = () => { window.printed = true }")
     tab.page.get_by_role("button", name=texts.REPORT_PRINT).click()
     assert tab.page.evaluate("window.printed")
+    target_of = """address => {
+      const table = document.querySelector('.stHtml'), link = document.createElement('a');
+      link.href = address;
+      link.onclick = () => false;
+      table.append(link);
+      link.click();
+      link.remove();
+      return link.target;
+    }"""
+    assert tab.page.evaluate(target_of, "https://tickets.example.com/HD-1") == "_blank"
+    assert tab.page.evaluate(target_of, "/person?q=user01") == ""
     tab.settle()
     tab.page.emulate_media(media="print", color_scheme="dark")
     expect(row).to_be_visible()
@@ -104,7 +125,6 @@ def test_how_often_figures_renew_the_density_and_the_language_are_remembered(
     with in_language("de"):
         expect(again.table.get_by_role("columnheader", name=texts.LABEL_EXPIRES)).to_be_visible()
         expect(again.row("user00").locator("td").first).to_have_css("height", "28px")
-    context.clear_cookies()
 
 
 def test_a_page_whose_dashboard_does_not_answer_or_has_stopped_says_so_and_how_old_its_data_is(
@@ -119,10 +139,10 @@ def test_a_page_whose_dashboard_does_not_answer_or_has_stopped_says_so_and_how_o
         expect(page.get_by_role("table", name=texts.TABLE_LABEL)).to_contain_text("user00")
         page.wait_for_selector('.stApp[data-test-script-state="notRunning"]')
         assert page.locator("#connection-lost").count() == 0
-        page.route("**/healthz", lambda route: route.abort())
+        page.route("**/page/connection*", lambda route: route.abort())
         page.clock.run_for(11_000)
         expect(page.locator("#connection-lost")).to_be_visible()
-        page.unroute("**/healthz")
+        page.unroute("**/page/connection*")
         page.clock.run_for(11_000)
         expect(page.locator("#connection-lost")).to_have_count(0)
     sentence = re.escape(texts.CONNECTION_LOST).replace(r"\{0\}", r"\d\d:\d\d:\d\d").replace(r"\{1\}", r"\d+ s")
@@ -131,7 +151,41 @@ def test_a_page_whose_dashboard_does_not_answer_or_has_stopped_says_so_and_how_o
     seen = page.get_by_role("row").filter(has_text="user00").locator("[data-column=seen]")
     expect(seen).to_have_text(re.compile(r"^\d\d:\d\d:\d\d$"))  # no age, which would no longer be true
     page.close()
-    context.clear_cookies()
+
+
+def test_an_outage_is_said_within_five_seconds_also_by_a_page_that_does_not_refresh(
+    dashboard: Dashboard, new_page: NewPage, context: BrowserContext
+) -> None:
+    script, app = (
+        (ROOT / name).read_text("utf-8") for name in ("presence_dashboard/browser_files/page.js", "dashboard.py")
+    )
+    looks = int(re.findall(r"ASK_EVERY = ([\d_]+);", script)[0])
+    shared = float(re.findall(r"KEEP_CONNECTION = ([\d.]+)", app)[0])
+    assert looks / 1_000 + shared + Settings().timeout < 5
+    log_in(dashboard, 1)
+    context.add_cookies([{"name": "presence_every", "value": "0", "url": dashboard.url}])
+    page = new_page()
+    value = page.get_by_test_id("stMetricValue").first
+
+    def shows_the_login() -> bool:
+        page.goto(f"{dashboard.url}/live")
+        expect(value).to_be_visible()
+        return value.inner_text() == "1"
+
+    wait_for("the login", shows_the_login)  # all pages share counts for some seconds
+    notice = page.locator("#sessions-away")
+    dashboard.server.pause()
+    expect(notice).to_contain_text("Sessions cannot be read at the moment. This page shows data from ")
+    expect(notice).to_contain_text(texts.ERROR_AWAY)
+    expect(notice).not_to_contain_text(texts.TRY_LATER)  # the page does so itself
+    page.get_by_role("link", name=texts.HEALTH_PAGE, exact=True).click()
+    expect(page).to_have_url(f"{dashboard.url}/health")
+    page.get_by_role("link", name=texts.LIVE_PAGE, exact=True).click()
+    expect(value).to_have_text("1")  # data, as the notice says
+    expect(page.locator('.st-key-outage [data-testid="stAlert"]')).to_be_visible()
+    dashboard.server.resume()
+    expect(notice).to_have_count(0)
+    page.close()
 
 
 def test_the_first_page_is_found_by_its_name_too(dashboard: Dashboard, new_page: NewPage) -> None:

@@ -201,3 +201,21 @@ def test_a_card_shows_what_is_special_and_staff_require_a_new_sign_in_until_the_
     dashboard.tokens.append(dashboard.presence.reauthenticated(phone.token, methods=["pwd"]).token)
     expect(button).to_be_visible()
     expect(card).not_to_contain_text(texts.FLAG_SIGN_IN)
+
+
+def test_a_card_changes_the_timeouts_of_its_session(dashboard: Dashboard, open_tab: Open) -> None:
+    phone, laptop = sign_in(dashboard, "Phone"), sign_in(dashboard, "Laptop")
+    tab = follow(open_tab, "/person?q=mallory", width=1400, height=900)
+    card = tab.page.locator(f".st-key-card-{phone.session_id}")
+    card.get_by_role("button", name=texts.CHANGE_TIMEOUTS).click()
+    dialog = tab.page.get_by_role("dialog")
+    expect(dialog).to_contain_text(texts.TIMEOUTS_EXPLAINED)
+    dialog.get_by_role("combobox", name=texts.TIMEOUT_IDLE).click()
+    tab.page.get_by_role("option", name="5 min", exact=True).click()
+    cell = dialog.locator(f'td[data-label="{texts.TIMEOUTS_NEW_END}"]')
+    expect(cell).not_to_have_text(dialog.locator(f'td[data-label="{texts.LABEL_EXPIRES}"]').text_content() or "")
+    dialog.get_by_role("textbox", name=texts.REASON).fill("Shared device")
+    dialog.get_by_role("button", name=texts.CHANGE_TIMEOUTS).click()
+    expect(tab.page.get_by_test_id("stToast")).to_contain_text("(Phone)")
+    idle = {session.session_id: session.idle_timeout for session in dashboard.presence.sessions("mallory")}
+    assert idle == {phone.session_id: 300, laptop.session_id: 1800}

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
 import pytest
 from playwright.sync_api import FloatRect, expect
 
 from presence_dashboard import texts
-from tests.browser.conftest import Dashboard, Open, live, log_in
+from presence_dashboard.components import record_table
+from tests.browser.conftest import Dashboard, NewPage, Open, live, log_in
+from tests.support.servers import wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -95,19 +103,60 @@ def test_the_right_person_is_kicked_in_a_table_that_was_sorted_and_a_hostile_nam
     assert live(dashboard, logins) == ["user01", "user02", "user03"]
 
 
-def test_enter_in_the_ticket_kicks_no_one_and_a_phrase_keeps_the_typed_text(
+def test_the_head_of_last_active_sorts_the_whole_list_by_mouse_and_keyboard(
     dashboard: Dashboard, open_tab: Open
 ) -> None:
-    logins = log_in(dashboard, 3)
+    now = time.time()
+    rows: list[dict[str, Any]] = [
+        {"uid": f"user{n:02}", "name": f"Person 00 of {n}", "login_at": now - 600 + n, "last_seen": now - 600 + n}
+        for n in range(60)
+    ]
+    rows[2]["last_seen"] = now - 5  # on the second page by login
+    dashboard.presence.login_many(rows, imported=True)
     tab = open_tab()
+    tab.expect_first("user59")
+    login, seen = (
+        tab.table.get_by_role("columnheader", name=label) for label in (texts.LABEL_LOGIN, texts.LABEL_LAST_ACTIVE)
+    )
+    button = seen.get_by_role("button", name=f"Sort the whole list by {texts.LABEL_LAST_ACTIVE}")
+    button.click()
+    tab.expect_first("user02")
+    expect(seen).to_have_attribute("aria-sort", "descending")
+    assert login.get_attribute("aria-sort") is None
+    assert "sort=last_seen" in tab.page.url
+    tab.press("o")
+    tab.expect_first("user10")
+    tab.page.reload()
+    tab.expect_first("user02")
+    login.get_by_role("button").press("Enter")
+    tab.expect_first("user59")
+    assert "sort=" not in tab.page.url
+
+
+def test_enter_in_the_ticket_kicks_no_one_a_phrase_keeps_the_typed_text_and_after_it_a_key_confirms(
+    dashboard: Dashboard, open_tab: Open
+) -> None:
+    """In a low window. The button is in view, wherever the reader is."""
+    lost, shared = texts.PHRASES["Lost device"], texts.PHRASES["Shared account"]
+    logins = log_in(dashboard, 3)
+    tab = open_tab(1366, 650)
     tab.kick("user02")
     dialog = tab.page.get_by_role("dialog")
     reason = dialog.get_by_role("textbox", name=texts.REASON)
     reason.press_sequentially("Chargeback 4711")
     dialog.get_by_text("Lost device", exact=True).click()
     message = dialog.get_by_role("textbox", name=texts.MESSAGE)
-    expect(message).to_have_value(texts.PHRASES["Lost device"][1])
-    expect(reason).to_have_value(f"Chargeback 4711 {texts.PHRASES['Lost device'][0]}")
+    expect(message).to_have_value(lost[1])
+    expect(reason).to_have_value(f"Chargeback 4711 {lost[0]}")
+
+    confirm = dialog.get_by_role("button", name=texts.confirm(1))
+    for width, height in ((1366, 650), (360, 640)):
+        tab.page.set_viewport_size({"width": width, "height": height})
+        for field in (dialog.get_by_role("heading"), message):
+            field.scroll_into_view_if_needed()
+            expect(confirm).to_be_in_viewport(ratio=1)
+            expect(field).to_be_in_viewport(ratio=0.9)
+    tab.page.set_viewport_size({"width": 1366, "height": 650})
 
     ticket = dialog.get_by_role("textbox", name=texts.TICKET)
     ticket.press_sequentially("FR-1")
@@ -115,11 +164,13 @@ def test_enter_in_the_ticket_kicks_no_one_and_a_phrase_keeps_the_typed_text(
     tab.settle()
     expect(dialog).to_be_visible()
     assert len(live(dashboard, logins)) == 3
-    dialog.get_by_role("button", name=texts.confirm(1)).click()
+    dialog.get_by_text("Shared account", exact=True).click()
+    expect(message).to_have_value(re.compile(re.escape(shared[1])))
+    tab.press("Control+Enter")
     expect(tab.page.get_by_test_id("stToast")).to_contain_text("Kicked")
     assert live(dashboard, logins) == ["user00", "user01"]
     [entry] = dashboard.presence.audit(uid="user02").items
-    assert (entry.reason, entry.ticket) == (f"Chargeback 4711 {texts.PHRASES['Lost device'][0]}", "FR-1")
+    assert (entry.reason, entry.ticket) == (f"Chargeback 4711 {lost[0]} {shared[0]}", "FR-1")
 
 
 def test_a_phone_shows_five_cards_for_a_thumb_and_a_large_screen_the_first_row_near_the_top_and_none_is_too_wide(
@@ -178,50 +229,86 @@ def test_a_phone_shows_five_cards_for_a_thumb_and_a_large_screen_the_first_row_n
     assert beyond() <= 0
 
 
-@pytest.mark.soak
-def test_every_column_fits_on_a_laptop_also_next_to_the_status(dashboard: Dashboard, open_tab: Open) -> None:
-    """On 1280 px, and on each side of the widths at which cells get shorter."""
-    log_in(dashboard, 1)
-    for number in range(20):
-        dashboard.presence.login(
-            f"u{1000 + number}", name=f"Matteo De Luca {number}", aliases=[f"matteo.de-luca{number}@example.com"],
-            device="Android phone", app="desktop", app_version="3.12.0", ip="2001:db8:ed9d:8f56:bc90:be19:bad3:ee2f",
-            user_agent="Mozilla/5.0 (Linux; Android 14; K) Chrome/129.0.0.0 Mobile Safari/537.36",
-        )  # fmt: skip
-    tab = open_tab(1280, 800)
-    status = tab.table.locator("thead [data-column=status]")
-    expect(tab.table.locator("thead [data-column=expires]")).to_be_visible()
-    expect(status).to_have_count(0)
-    widest = tab.table.locator("tbody [data-column=email] span").first.bounding_box()
+def test_a_long_cell_in_every_column_leaves_the_times_on_the_screen_of_a_laptop(
+    dashboard: Dashboard, open_tab: Open
+) -> None:
+    """A column is as wide as its texts. Where the window is too narrow for all, the widest give way."""
+    for number in range(3):
+        dashboard.presence.login(f"u{number}", name="Li", aliases=[f"u{number}@x.example"], device="Mac", app="web")
+    tab = open_tab(1366, 800)
+    tab.shows = b"Maximiliane"
+    cells = [tab.table.locator(f"thead [data-column={name}]") for name in ("name", "uid", "email", "device", "app")]
+
+    def widths() -> list[float]:
+        boxes = [cell.bounding_box() for cell in cells]
+        return [box["width"] for box in boxes if box]
+
+    short = widths()
     assert tab.table.evaluate(BEYOND) <= 0
-    dashboard.presence.require_sign_in("u1010", by="sam", reason="odd login")
+    assert max(short) > 1.5 * min(short), "each follows its own texts"
+    dashboard.presence.login(
+        "u-" + "0123456789" * 6, name="Maximiliane " * 8, aliases=["long-address@" + "sub." * 12 + "example.com"],
+        device="The laptop in the room next to the kitchen", app="web", ip="2001:db8:ed9d:8f56:bc90:be19:bad3:ee2f",
+        user_agent="Mozilla/5.0 (Linux; Android 14; K) Chrome/129.0.0.0 Mobile Safari/537.36",
+    )  # fmt: skip
+    dashboard.presence.require_sign_in("u1", by="sam", reason="odd login")
     tab.page.get_by_role("button", name=texts.REFRESH, exact=True).click()
-    expect(status).to_be_visible()
-    for width in (1280, 1360, 1361, 1460, 1461):
+    expect(tab.table.locator("thead [data-column=status]")).to_be_visible()
+    expect(tab.row("Maximiliane")).to_be_visible()
+    for width in (1920, 1366, 1280):
         tab.page.set_viewport_size({"width": width, "height": 800})
-        assert tab.table.evaluate(BEYOND) <= 0, width
-    assert widest
-    tab.page.set_viewport_size({"width": 1280, "height": 800})
-    narrow = tab.table.locator("tbody [data-column=email] span").first.bounding_box()
-    assert narrow
-    assert narrow["width"] < widest["width"], "without a status the cells are as wide as before"
+        wait_for("the table to fit", lambda: tab.table.evaluate(BEYOND) <= 0)
+        *_, app = widths()
+        assert app < min(widths()[:4]), "a column with short texts is not made as wide as the others"
+    name = tab.row("Maximiliane").locator("[data-column=name] button")
+    expect(name).to_have_attribute("title", "Maximiliane " * 8)
 
 
-def test_an_outage_shows_the_last_data_and_the_page_recovers(dashboard: Dashboard, open_tab: Open) -> None:
+RECORD = """() => {
+  window.places = new Set();
+  setInterval(() => {
+    const parts = [...document.querySelectorAll(".st-key-menu-filters, .st-key-actions, .st-key-table, .st-key-pager")];
+    const place = (part) => `${part.className.match(/st-key-\\S+/)} ${part.getBoundingClientRect().top}`;
+    places.add(parts.map(place).join());
+  }, 50);
+}"""
+"""Remembers where the parts of the page are. A part that is there twice is another place."""
+
+
+def test_an_outage_moves_nothing_and_shows_the_last_data_and_the_page_recovers(
+    dashboard: Dashboard, open_tab: Open
+) -> None:
     log_in(dashboard, 3)
-    tab = open_tab()
-    banner = tab.page.get_by_text("Sessions cannot be read at the moment.", exact=True)
+    tab = open_tab(1366, 700)
+    banner = tab.page.locator('.st-key-outage [data-testid="stAlert"]')
+    tab.settle()
+    tab.page.evaluate(RECORD)
     dashboard.server.pause()
+    sooner = tab.page.locator("#sessions-away")  # may be gone as soon as it has been seen
+    words = ""
+
+    def says_so() -> bool:
+        nonlocal words
+        words = tab.page.evaluate("document.getElementById('sessions-away')?.innerText ?? ''")
+        return texts.ERROR_AWAY in words
+
+    wait_for("the notice of the script", says_so)
     expect(banner).to_be_visible()
-    refresh = tab.page.get_by_role("button", name=texts.REFRESH)
-    expect(refresh).to_have_count(1)
-    expect(refresh).to_be_disabled()
+    assert banner.inner_text().split() == words.split(), "page.js and the page say the same"
+    expect(sooner).to_have_count(0)
+
+    def expect_refresh(*, is_off: bool) -> None:
+        expect(tab.page.get_by_role("button", name=texts.REFRESH, disabled=is_off)).to_have_count(1)
+        expect(tab.page.get_by_role("button", name=texts.REFRESH, disabled=not is_off)).to_have_count(0)
+
+    expect_refresh(is_off=True)
     expect(tab.page.get_by_text(texts.AWAY_HINT)).to_be_visible()
     tab.expect_uids("user02", "user01", "user00")
     dashboard.server.resume()
     expect(banner).to_have_count(0)
-    expect(refresh).to_have_count(1)
-    expect(refresh).to_be_enabled()
+    expect_refresh(is_off=False)
+    places = tab.page.evaluate("[...places]")
+    assert len(places) == 1, places
 
 
 def test_only_this_machine_by_its_own_name_is_answered(dashboard: Dashboard) -> None:
@@ -232,3 +319,30 @@ def test_only_this_machine_by_its_own_name_is_answered(dashboard: Dashboard) -> 
     status, headers = dashboard.answer("/", Host="rebound.example")
     assert status == 403
     assert headers["x-frame-options"] == "DENY"
+
+
+def test_a_login_at_a_time_that_a_clock_shows_twice_has_its_offset(new_page: NewPage) -> None:
+    """The script of the table alone: no session of a test begins at the end of a summer time."""
+    source = Path(record_table.__file__).parents[1] / "browser_files" / "record_table" / "record_table.js"
+    logins = [datetime(2026, 10, 25, hour, 30, tzinfo=UTC).timestamp() * 1000 for hour in (0, 1, 2)]
+    data = {
+        "list": "", "now": logins[2] + 86_400_000, "zone": "Europe/Berlin", "every": 0, "caption": "", "order": None,
+        "selected": 0, "sequence": 0, "canKick": False, "canAct": False, "words": texts.TABLE_WORDS,
+        "columns": [{"name": "login", "label": "Login", "kind": "time", "help": None}],
+        "rows": [
+            {"ref": str(at), "label": "", "cells": [at], "ended": "", "ticked": False} for at in logins
+        ],
+    }  # fmt: skip
+    page = new_page()
+    script = source.read_text("utf-8").replace("export default function", "globalThis.draw = function", 1)
+    page.evaluate(f"(() => {{ {script} }})()")
+    shown = page.evaluate(
+        """data => {
+          document.body.innerHTML = '<div class="record-table"></div>';
+          draw({parentElement: document.body, data})();
+          return [...document.querySelectorAll("tbody [data-column]")].map(cell => cell.textContent);
+        }""",
+        data,
+    )
+    page.close()
+    assert shown == ["25 Oct, 02:30 +02:00", "25 Oct, 02:30 +01:00", "25 Oct, 03:30"]

@@ -18,7 +18,6 @@ from presence_core import Presence, Settings
 from presence_core.web.rules import hashed_id
 from tests.conftest import Bed, on
 from tests.support.fair_clock import PATIENT
-from tests.web.service.process import service
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "moving.md"
 BLOCKS = dict(re.findall(r"^```python ([\w-]+)\n(.*?)^```", DOCUMENT.read_text("utf-8"), re.M | re.S))
@@ -376,20 +375,6 @@ def test_an_old_session_that_stayed_active_is_not_past_its_deadline(run: Run, be
     express(bed, "old-sid", 7 * 86_400, int(ago(400 * 86_400)), 7 * 86_400 - HOUR, userId=7)
     presence = run("express")["presence"]
     assert is_about(only(presence, "7").expires_at, time.time() + 7 * 86_400 - HOUR)
-
-
-@on("valkey-async")
-def test_the_express_block_sends_the_timeouts_of_the_session(bed: Bed) -> None:
-    [script] = re.findall(r"^```js\n(.*?)^```", DOCUMENT.read_text("utf-8"), re.M | re.S)
-    [sent] = re.findall(r'post\("/v1/sessions", (\w+)\)', script)
-    assert f"const {sent} = {{ uid, session_id, ...timeouts(req.session) }}" in script
-    posted = (  # written with these lines, by a session with {maxAge: 604800000}
-        '{"uid":"7","session_id":"yYPdGNQxgWV6XhyfwaKD6gaQ7-hzSoyoVT7Oi6q-psw","idle_timeout":604800,'
-        '"absolute_timeout":31536000}'
-    )
-    site = service(bed, local=True)
-    assert site.ask("POST", "/v1/sessions", json.loads(posted)).status_code == 201
-    assert only(site.p, "7").idle_timeout == 7 * 86_400
 
 
 # -- redis-sessions ---------------------------------------------------------------------------------------------------

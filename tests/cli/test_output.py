@@ -33,6 +33,17 @@ def test_output_that_cannot_be_written_is_reported_in_one_sentence(
     assert (done.returncode, without_server_line(done.stderr)) == (4, sentence)
 
 
+@on("valkey-sync")
+def test_a_refused_argument_is_a_sentence_and_with_json_also_its_field_and_code(p: P, run: Run) -> None:
+    words = ["kick", "ada", "--reason", "x" * 501]
+    code, output, sentence = run(*words)
+    assert (code, output) == (2, "")
+    assert sentence.startswith("reason must be text")
+    code, output, again = run(*words, "--json")
+    assert (code, again) == (2, sentence)
+    assert json.loads(output) == {"field": "reason", "code": "too_long"}
+
+
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has a disk that is always full")
 def test_help_version_and_completion_that_cannot_be_written_are_reported_too(unbuffered: str) -> None:

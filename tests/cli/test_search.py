@@ -28,7 +28,14 @@ def _cursor(out: str) -> str:
 def _five(p: P) -> None:
     p.freeze()
     rows: list[dict[str, Any]] = [
-        {"uid": "ada", "name": "Ada Lovelace", "aliases": ["ada@example.org"], "device": "phone", "ip": "192.0.2.7"},
+        {
+            "uid": "ada",
+            "name": "Ada Lovelace",
+            "aliases": ["ada@example.org"],
+            "device": "phone",
+            "ip": "192.0.2.7",
+            "methods": ["pwd", "otp"],
+        },
         {"uid": "emeka", "name": "Emeka Okafor", "device": "phone", "app": "shop", "app_version": "2.1"},
         {"uid": "grace", "name": "Grace Hopper", "device": "desk", "attributes": {"tenant": "navy", "floor": 3}},
         {"uid": "jose", "name": "José Núñez", "device": "desk", "ip": "2001:db8::9"},
@@ -57,6 +64,14 @@ def test_the_list_takes_every_filter(p: P, run: Run) -> None:
         (("--logged-in-before", third, "--device", "phone"), ["emeka", "ada"]),
         (("--attribute", "tenant=navy", "--attribute", "floor=3"), ["grace"]),
         (("--idle-for", "0", "--logged-in-after", "2020-01-31"), ["lin", "jose", "grace", "emeka", "ada"]),
+        (("--seen-within", "999", "--device", "phone"), ["emeka", "ada"]),
+        (("--app-version-below", "2.10"), ["emeka"]),
+        (("--method", "pwd", "--method", "otp"), ["ada"]),
+        (("--mfa",), ["ada"]),
+        (("--no-mfa", "--device", "phone"), ["emeka"]),
+        (("--device", "phone", "--without", "app=shop"), ["ada"]),
+        (("--device", "phone", "--without", "method=pwd", "--without", "mfa=true"), ["emeka"]),
+        (("--without", f"logged-in-after={third}", "--without", "attribute=floor=3"), ["lin", "jose", "emeka", "ada"]),
     ]
     for words, users in cases:
         code, out, _ = run("list", *words)
@@ -201,12 +216,12 @@ def test_people_are_found_online_and_offline(p: P, run: Run, monkeypatch: pytest
 def test_facets_are_counted(p: P, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     _five(p)
     counted = [["DEVICE", "SESSIONS"], ["desk", "2"], ["phone", "2"]]
-    assert table_of(run("facets", "device")[1]) == [*counted, ["2 values in 4 of 5 live sessions; no sweep yet"]]
+    assert table_of(run("facets", "device")[1]) == [*counted, ["2 values in 4 of 5 live sessions, counted at TIME UTC"]]
     p.sweep()
     assert table_of(run("facets", "app")[1]) == [
         ["APP", "SESSIONS"],
         ["shop", "1"],
-        ["1 value in 1 of 5 live sessions; exact as of the last sweep, TIME UTC"],
+        ["1 value in 1 of 5 live sessions, counted at TIME UTC"],
     ]
     assert json.loads(run("facets", "device", "--json")[1]) == {"desk": 2, "phone": 2}
     code, out, err = run("facets", "name")
@@ -224,3 +239,17 @@ def test_facets_are_counted(p: P, run: Run, monkeypatch: pytest.MonkeyPatch) -> 
         "",
     )
     assert json.loads(run("facets", "tenant", "--json")[1]) == {"navy": 1}
+
+
+@on("valkey-sync")
+def test_the_list_is_shown_last_seen_first(p: P, run: Run) -> None:
+    _five(p)
+    p.heartbeat("ada", p.sessions("ada")[0].session_id)
+    assert _users(run("list", "--order", "last_seen")[1]) == ["ada", "lin", "jose", "grace", "emeka"]
+    first = run("list", "--order", "last_seen", "--device", "phone", "--limit", "1")[1]
+    assert _users(first) == ["ada"]
+    words = ("list", "--device", "phone", "--cursor", _cursor(first))
+    assert _users(run(*words, "--order", "last_seen")[1]) == ["emeka"]
+    assert run(*words) == (2, "", "cursor must be one that list_sessions gave for this order.\n")
+    assert run("list", "--order", "last_seen", "--name-prefix", "love", "--explain")[0] == 0
+    assert "invalid choice: 'seen'" in run("list", "--order", "seen")[2]

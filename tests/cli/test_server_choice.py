@@ -25,9 +25,11 @@ NOT_SET = (
 
 CHANGES = (
     "login ada --name Ada", "logout ada session-1", "kick ada --reason x", "block eve --reason x",
+    "kick-refs ada:session-1 --reason x",
     "unblock eve --reason x", "kick-where --uid ada --reason x --yes --expected 9",
     "block-rule add --network 198.51.100.7 --reason x --yes --expected 9", "block-rule remove none --reason x",
-    "require-sign-in ada --reason x", "revoke-before --before now --reason x --yes", "job no-such-job --pause",
+    "require-sign-in ada --reason x", "change-timeouts ada --idle-timeout 9 --reason x",
+    "revoke-before --before now --reason x --yes", "job no-such-job --pause",
     "erase ada --reason x --yes",
     "export-person bob", "export", "import -", "staff add dana --role admin", "staff role dana support --break-glass",
     "staff remove dana --break-glass", "keys add shop --scope read", "keys remove shop", "sweep", "repair", "reindex",
@@ -61,7 +63,8 @@ def test_without_a_server_a_command_says_one_sentence_and_starts_none(
 ) -> None:
     assert cli.main([*words.split(), *(["--port", "0"] if words == "dashboard" else [])]) == 2
     captured = capsys.readouterr()
-    assert (captured.out, captured.err) == ("", NOT_SET)
+    refused = '{"field": "PRESENCE_REDIS_URL", "code": "invalid"}\n' if "--json" in words else ""
+    assert (captured.out, captured.err) == (refused, NOT_SET)
     assert not nowhere.exists()
 
 
@@ -188,7 +191,10 @@ def test_a_password_with_a_bracket_is_refused_with_one_sentence(
 ) -> None:
     monkeypatch.setenv("PRESENCE_REDIS_URL", "redis://:s3cret[@127.0.0.1")
     assert cli.main(["counts"]) == 2
-    assert capsys.readouterr().err == "url cannot be read: check host, port and options.\n"
+    assert capsys.readouterr().err == (
+        "url cannot be read: check host, port and options; in user name, password and path, write / as %2F, # as %23, "
+        "? as %3F, @ as %40 and % as %25.\n"
+    )
 
 
 # -- commands that run until Ctrl-C -----------------------------------------------------------------------------------

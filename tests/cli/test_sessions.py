@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from tests.conftest import on
+from tests.conftest import Bed, on
 from tests.support.facade import P
 from tests.support.place_file import write_place_file
 
@@ -40,7 +40,7 @@ def test_login_and_logout(p: P, run: Run) -> None:
         1, "This session id has ended; a session never comes back. Log in with a new id.\n"
     )  # fmt: skip
     assert run("login", " ")[::2] == (2, "uid must be text of 1 to 256 bytes, not only white space.\n")
-    assert run("login", "ada", "--ip", "x")[::2] == (2, "ip must be an IPv4 or IPv6 address.\n")
+    assert run("login", "ada", "--session-id", "x")[0] == 2
 
 
 @on("valkey-sync")
@@ -95,6 +95,27 @@ def test_a_new_device_and_a_session_of_staff_are_listed_and_the_key_of_digests_i
         "rotate_device_key", "require_sign_in", "require_sign_in", "login_on_behalf",
     ]  # fmt: skip
     assert run("login", "ada", "--on-behalf-by", "sam")[::2] == (2, "reason must be text of 1 to 500 characters.\n")
+
+
+@on("valkey-sync")
+def test_sessions_of_which_an_old_token_was_used_are_listed_and_exported(
+    p: P, bed: Bed, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = bed.connect(rotate_grace=30)
+    site.freeze()
+    tokens = [site.login("ada").token for _ in range(2)]
+    for token in tokens:
+        site.rotate(token)
+    site.advance(30)
+    assert not site.validate(tokens[0])
+    site.clock.run_freely()
+    [found] = json.loads(run("list", "--old-token", "--json")[1])["items"]
+    assert (found["session_id"], found["old_token"]) == (tokens[0].split(".")[1], True)
+    heading, *lines = run("export", "--format", "csv")[1].splitlines()
+    assert heading.endswith(",old_token")
+    assert sorted(line.rpartition(",")[2] for line in lines) == ["false", "true"]
+    monkeypatch.setenv("PRESENCE_ROTATE_GRACE", "301")
+    assert run("counts")[::2] == (2, "rotate_grace must be a whole number from 0 to 300.\n")
 
 
 @on("valkey-sync")

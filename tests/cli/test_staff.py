@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
+from presence_core import KickResult, OutcomeUnknown, Presence, SessionFilter, Settings, Worker
+from presence_core.models import NO_RUNNER
 from tests.cli.conftest import Run, without_times
-from tests.conftest import on
+from tests.conftest import Bed, on
 from tests.support.facade import P
+from tests.support.fair_clock import PATIENT
 
 
 @on("valkey-sync")
@@ -64,6 +69,65 @@ def test_a_wrong_field_is_refused_before_the_confirmation(p: P, run: Run) -> Non
     assert p.count_sessions() == 1
 
 
+@on("valkey-sync")
+def test_change_timeouts_of_one_session_or_of_all(p: P, run: Run) -> None:
+    for number in (1, 2):
+        assert run("login", "ada", "--session-id", f"session-{number}", "--max-sessions", "2")[0] == 0
+    why = ("--reason", "kiosk", "--by", "sue")
+    change = ("change-timeouts", "ada", *why)
+    code, out, _ = run(*change, "--idle-timeout", "300")
+    assert (code, len(out.splitlines())) == (0, 2)
+    both = ("--absolute-timeout", "3600", "--idle-timeout", "60")
+    code, out, _ = run("change-timeouts", "ada", "session-1", *both, *why)
+    assert (code, without_times(out)) == (
+        0, "session-1: idle timeout 60 s, absolute timeout 3600 s, expires at TIME UTC\n"
+    )  # fmt: skip
+    refused = run(*change, "--idle-timeout", "100", "--only-shorten")
+    assert refused[::2] == (
+        2, "idle_timeout must not be longer than that of each session, as only_shorten is given.\n"
+    )  # fmt: skip
+    assert run(*change)[::2] == (2, "idle_timeout or absolute_timeout must be given.\n")
+    assert run("change-timeouts", "bob", "--idle-timeout", "5", "--reason", "x")[:2] == (
+        1, "bob has no such live session.\n"
+    )  # fmt: skip
+    assert {session.session_id: session.idle_timeout for session in p.sessions("ada")} == {
+        "session-1": 60, "session-2": 300,
+    }  # fmt: skip
+    assert [session["idle_timeout"] for session in json.loads(run(*change, "--idle-timeout", "5", "--json")[1])] == [
+        5, 5,
+    ]  # fmt: skip
+    assert run(*change, "--idle-timeout", "5", "--text", "ada")[::2] == (
+        2, "uid cannot be combined with filters and their options.\n"
+    )  # fmt: skip
+    assert run("change-timeouts", "ada", "--idle-timeout", "5")[::2] == (2, "reason must be given.\n")
+
+
+@on("valkey-sync")
+def test_change_timeouts_of_all_that_match(p: P, run: Run) -> None:
+    for uid, seconds in (("ada", "60"), ("bob", "600"), ("cyd", "900")):
+        assert run("login", uid, "--device", "kiosk", "--idle-timeout", seconds)[0] == 0
+    change = ("change-timeouts", "--device", "kiosk", "--idle-timeout", "300")
+    code, out, _ = run(*change, "--dry-run")
+    assert (code, without_times(out).splitlines()) == (
+        0, ["3 live sessions match, as of TIME UTC.", "Of these, 2 would be shorter, 1 longer; 0 would end at once."]
+    )  # fmt: skip
+    why = ("--reason", "kiosk", "--by", "sue")
+    assert run(*change, *why, typed="2\n")[0] == 1
+    assert run(*change, *why, "--yes")[::2] == (
+        2, "expected must be given with --yes: the most sessions that may change.\n"
+    )  # fmt: skip
+    assert run(*change, *why, "--yes", "--expected", "2")[0] == 2
+    assert [entry.action for entry in p.audit()] == []
+    assert run(*change, *why, "--only-shorten", "--expected", "3", typed="3\n")[:2] == (
+        0, "Changed 2 sessions of 3: 2 shorter, 0 longer, 1 left alone; 0 ended.\n"
+    )  # fmt: skip
+    assert json.loads(run(*change, *why, "--yes", "--expected", "3", "--json")[1])["lengthened"] == 1
+    assert {session.idle_timeout for session in p.iter_sessions()} == {300}
+    assert {entry.by for entry in p.audit()} == {"sue"}
+    assert run("change-timeouts", "--device", "tv", "--idle-timeout", "5", *why)[0] == 1
+    assert run("change-timeouts", "--idle-timeout", "5", *why)[0] == 2
+
+
 @on("valkey-sync", "cluster-sync")
 def test_kick_can_block_in_the_same_step(p: P, run: Run) -> None:
     p.login("ada")
@@ -106,6 +170,29 @@ def test_kick_names_sessions_that_had_already_ended(p: P, run: Run) -> None:
 
 
 @on("valkey-sync")
+def test_kick_refs_says_what_ended_what_had_ended_and_what_is_unknown(
+    p: P, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refs = [p.login(uid, session_id=f"session-{uid}").session.ref for uid in ("ada", "bob", "eve")]
+    p.logout("bob", "session-bob")
+    code, out, _ = run("kick-refs", *refs, "zoe:session-9", "--reason", "shared password", "--ticket", "T-1")
+    assert (code, without_times(out)) == (
+        0,
+        "Kicked 2 sessions.\nbob:session-bob had already ended: logout at TIME UTC by bob.\n"
+        "zoe:session-9 is unknown, or its end is no longer kept.\n",
+    )
+    assert p.counts().sessions == 0
+    code, out, _ = run("kick-refs", refs[0], "--reason", "again", "--json")
+    assert (code, json.loads(out)["count"], json.loads(out)["already_ended"][0]["ticket"]) == (1, 0, "T-1")
+    assert run("kick-refs", "ada", "--reason", "x")[:2] == (2, "")
+    lost = OutcomeUnknown("No reply from 10.0.0.1:6379.")
+    monkeypatch.setattr(Presence, "kick_refs", lambda *_, **__: KickResult([], [], failed={refs[0]: lost}))
+    code, out, err = run("kick-refs", refs[0], "--reason", "x", "--json")
+    assert (code, json.loads(out)["failed"]) == (3, {refs[0]: "No reply from 10.0.0.1:6379."})
+    assert "ada:session-ada may still be live. No reply from 10.0.0.1:6379." in err
+
+
+@on("valkey-sync")
 def test_an_earlier_block_that_ends_later_stays_in_force(p: P, run: Run) -> None:
     p.block("ada", by="Grace", reason="fraud", ticket="T-1")
     code, out, err = run("block", "ada", "--reason", "spam", "--for", "60", "--ticket", "T-2")
@@ -115,3 +202,14 @@ def test_an_earlier_block_that_ends_later_stays_in_force(p: P, run: Run) -> None
         "An earlier block ends later and stays in force: by Grace, fraud\n",
         "",
     )
+
+
+@on("valkey-sync")
+def test_a_job_that_no_worker_runs_says_so(p: P, bed: Bed, run: Run) -> None:
+    p.login("ada")
+    job = p.start_kick(SessionFilter(uid="ada"), by="staff", reason="test", expected=1)
+    code, out, _ = run("job", job.id)
+    assert (code, out.splitlines()[1]) == (0, NO_RUNNER)
+    with Presence.from_url(bed.url, Settings(bed.namespace, timeout=PATIENT)) as presence:
+        Worker(presence)._beat()
+    assert NO_RUNNER not in run("job", job.id)[1]

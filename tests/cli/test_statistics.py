@@ -51,8 +51,10 @@ def test_stats_fit_on_one_screen(p: P, run: Run) -> None:
     result = json.loads(run("stats", "--json")[1])
     assert list(result) == ["counts", "per_minute", "peak_today", "top", "worker"]
     assert result["counts"]["sessions"] == 21
+    share = result["per_minute"]["new_devices"]  # of the samples, whose number may have grown since
+    assert share in (6 / 3, 6 / 4)
     assert result["per_minute"] == {
-        "logins": 42.0, "logouts": 0.0, "kicked": 0.0, "expired": 0.0, "replaced": 0.0, "new_devices": 2.0,
+        "logins": 21 * share, "logouts": 0.0, "kicked": 0.0, "expired": 0.0, "replaced": 0.0, "new_devices": share,
         "distant_logins": 0.0,
     }  # fmt: skip
     assert result["top"]["app"] == {"shop": 20}

@@ -111,6 +111,15 @@ def staff(
     st.cache_resource.clear()
 
 
+def use_old_token(server: Server, token: str) -> None:
+    """Use a token after the grace of the rotate that replaced it."""
+    with Presence.from_url(server.url, Settings(timeout=PATIENT, rotate_grace=1)) as site:
+        site.internal.context.now = str(round(time.time() * 1000) - 1000)
+        site.rotate(token)
+        site.internal.context.now = ""
+        assert not site.validate(token)
+
+
 def log_in(presence: Presence, count: int, prefix: str = "user") -> list[Login]:
     return [presence.login(f"{prefix}{number:02}", name=f"Person {number}", device="Mac") for number in range(count)]
 

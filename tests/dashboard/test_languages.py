@@ -87,9 +87,10 @@ def test_a_failure_that_all_tabs_share_is_shown_in_the_language_of_each(
 
     monkeypatch.setattr(Presence, "counts", counts)
     reading = open_store().counts(fresh=True)
-    assert reading.failure == english.ERROR_AWAY
+    assert reading.cause == english.ERROR_AWAY
     with in_language("de"):
-        assert reading.failure == texts.ERROR_AWAY != english.ERROR_AWAY
+        assert reading.cause == texts.ERROR_AWAY != english.ERROR_AWAY
+        assert reading.failure == f"{texts.ERROR_AWAY} {texts.TRY_LATER}"
 
 
 def test_the_operator_can_set_one_language_for_all(

@@ -38,6 +38,17 @@ def test_a_package_imports_only_packages_before_it() -> None:
                 assert below[0] == inside[0], f"a view imports no other view: {path}"
 
 
+def test_only_the_demo_uses_operations_scripts_or_the_transport_of_the_library() -> None:
+    inner = tuple(f"presence_core.{package}" for package in ("operations", "scripts", "transport"))
+    users = {
+        path.relative_to(ROOT).parts[0]
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(inner)
+    }
+    assert users == {"demo"}
+
+
 def test_a_file_is_short_and_says_what_it_holds() -> None:
     texts = {path: path.read_text("utf-8") for path in MODULES}
     assert [path for path, text in texts.items() if not ast.get_docstring(ast.parse(text))] == []

@@ -139,6 +139,11 @@ class Wire:
             frame.button.label: frame.button.id for frame in self.elements() if frame.WhichOneof("type") == "button"
         }
 
+    def menus(self) -> list[str]:
+        """The widget ids of the menus that read when they are opened."""
+        deltas = [frame.delta for frame in self.frames if frame.WhichOneof("type") == "delta"]
+        return [delta.add_block.popover.id for delta in deltas if delta.add_block.popover.id]
+
     def table(self) -> dict[str, Any] | None:
         """What the table of sessions was sent, with its widget id; None where there is none."""
         for frame in self.elements():

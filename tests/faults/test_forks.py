@@ -79,6 +79,7 @@ session = p.login("ada").session
 checker, cache, worker = RequestChecker(p), RevocationCache(p), Worker(p)
 buffer, hooks = HeartbeatBuffer(p), Webhooks(p, ["http://127.0.0.1:1/"], secret="s" * 32, position=directory)
 buffer.beat("ada", session.session_id)
+threading.Thread(target=p.when_ended, args=("ada", session.session_id), daemon=True).start()
 use = EmbeddedServer(directory, "nowhere", os.open(directory, os.O_RDONLY))
 LOCKS = (type(threading.Lock()), type(threading.RLock()))
 held = []
@@ -117,6 +118,8 @@ if not child:
         hooks.close()
         use.close()
         p._transport.nodes(refresh=True)
+        assert p.when_ended("ada", session.session_id, timeout=0.3) is None
+        assert p.when_ended("ada", "no-such-session") is not None
         p.close()
         os._exit(0)
     except BaseException as error:
@@ -137,7 +140,14 @@ def test_a_child_works_although_other_threads_held_every_lock_at_the_fork(bed: B
         timeout=60,
     )
     assert run.stdout.endswith("] 0\n"), run.stdout + run.stderr
-    for name in ("HeartbeatBuffer._lock", "Breaker._lock", "RevocationCache._lock", "ReplicaAckThread._stopped"):
+    for name in (
+        "HeartbeatBuffer._lock",
+        "Breaker._lock",
+        "RevocationCache._lock",
+        "ReplicaAckThread._stopped",
+        "EndWatchThread._lock",
+        "WatchedSessions._lock",
+    ):
         assert name in run.stdout
 
 

@@ -16,7 +16,7 @@ from presence_core.operations.reshard import coordinator, copier
 from presence_core.operations.sessions import end
 from presence_core.scripts.calls import Call, Op, call_of
 from presence_core.scripts.reshard import COMMIT_LAYOUT
-from presence_core.scripts.script import Script
+from presence_core.scripts.script import AnyScript
 from presence_core.transport import SyncTransport
 from tests.conftest import Bed, on
 from tests.support.servers import Cluster, missing, valkey_binary, wait_for
@@ -122,7 +122,7 @@ def test_a_late_change_of_the_shard_count_changes_nothing(bed: Bed, monkeypatch:
     p.login("ada")
     late: list[Call] = []
 
-    def on_its_way(script: Script, keys: Any, *words: Any) -> Call:
+    def on_its_way(script: AnyScript, keys: Any, *words: Any) -> Call:
         if script is COMMIT_LAYOUT and words[2] == 2:
             late.append(call_of(script, keys, *words))
             raise Unavailable("The answer was lost.")
@@ -200,7 +200,7 @@ def test_a_session_that_ended_between_two_rounds_of_changes_is_ended_in_the_copy
             uid, _, sid = ref.decode().rpartition(":")
             if sid == "session-late" and old.user(uid).encode() not in noted:
                 ended.append(uid)
-                kick = end.kick(other.context, uid, None, "staff", "why", None, None, ())
+                kick = end.kick(other.context, uid, None, by="staff", reason="why")
                 calls = kick.send([bed.raw.execute_command(*call.words) for call in next(kick)])
                 bed.raw.execute_command(*calls[0].words)
 

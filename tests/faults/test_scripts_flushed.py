@@ -11,6 +11,7 @@ from redis.exceptions import NoScriptError
 from presence_core import Presence, Settings, Unavailable
 from presence_core.scripts.calls import Call, call_of, wait
 from presence_core.scripts.maintenance import SETTLE_SESSIONS
+from presence_core.scripts.script import AnyScript
 from presence_core.scripts.sessions import END_SESSIONS, LOGIN, READ_SESSIONS
 from presence_core.transport.exchange import Pause, Send, exchange
 from tests.conftest import Bed, on
@@ -49,7 +50,8 @@ def test_scripts_that_are_flushed_all_the_time_block_no_call_and_make_every_chan
 
 def _calls() -> list[Call]:
     key = "{online:1:0}:sessions"
-    made = [call_of(script, (key,)) for script in (LOGIN, END_SESSIONS, READ_SESSIONS, SETTLE_SESSIONS)]
+    scripts: tuple[AnyScript, ...] = (LOGIN, END_SESSIONS, READ_SESSIONS, SETTLE_SESSIONS)
+    made = [call_of(script, (key,), **dict.fromkeys(script.args, "")) for script in scripts]
     return [*made, wait(key, 1, 100)]
 
 

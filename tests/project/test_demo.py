@@ -1,7 +1,8 @@
-"""The demo, with real processes: its pages, its simulated visitors, and how all of it starts and ends."""
+"""The demo, on a real server: its pages, its simulated visitors, and how all of it starts and ends."""
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import os
 import re
@@ -9,21 +10,23 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 
-from presence_core import Login, Presence, Settings
-from presence_dashboard.demo import people
+from presence_core import AsyncPresence, Login, Presence, Session, Settings
+from presence_dashboard.demo import people, visitors
 from presence_dashboard.demo.history import write_history
 from presence_dashboard.demo.launch import DEMO_SETTINGS
-from presence_dashboard.demo.visitors import load_cookies
+from presence_dashboard.demo.site import running
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import HOST, KEEPS_ALL, Server, free_port, missing, redis_binary, valkey_binary, wait_for
 from tests.web.your_devices.device_sites import forms_of
@@ -57,8 +60,8 @@ class Browser:
         headers = {"Origin": self.origin, "Content-Type": "application/x-www-form-urlencoded", **headers}
         return self._send("POST", path, {name: value for name, value in headers.items() if value}, urlencode(form))
 
-    def sign_in(self, who: str, device: str = "", **headers: str) -> Page:
-        return self.post("/sign-in", {"who": who, "password": "any", "device": device}, **headers)
+    def sign_in(self, uid: str, device: str = "", **headers: str) -> Page:
+        return self.post("/sign-in", {"uid": uid, "device": device}, **headers)
 
     def _send(self, method: str, path: str, headers: Mapping[str, str], body: str | None = None) -> Page:
         cookie = {"Cookie": f"paperboat={self.cookie}"} if self.cookie else {}
@@ -72,26 +75,6 @@ class Browser:
         if set_cookie := page.headers.get("Set-Cookie"):
             self.cookie = set_cookie.partition(";")[0].partition("=")[2].strip('"')
         return page
-
-
-@contextmanager
-def module(*arguments: str, log: Path, **environ: str) -> Iterator[subprocess.Popen[bytes]]:
-    """``python -m …``, started as the demo starts it."""
-    with open(log, "wb") as file:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "presence_dashboard.demo.run_with_parent", *arguments],
-            cwd=ROOT,
-            env={**os.environ, **environ},
-            stdin=subprocess.PIPE,
-            stdout=file,
-            stderr=file,
-        )
-    try:
-        yield process
-    finally:
-        assert process.stdin is not None
-        process.stdin.close()
-        process.wait(30)
 
 
 @dataclass
@@ -118,9 +101,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with (
         Server.start(binary, directory / "redis", *KEEPS_ALL) as server,
         Presence.from_url(server.url, Settings(timeout=PATIENT)) as presence,
-        module(
-            "presence_dashboard.demo.site", f"--port={port}", log=directory / "site.log", PRESENCE_REDIS_URL=server.url
-        ),
+        running({"PRESENCE_REDIS_URL": server.url, "PRESENCE_TIMEOUT": str(PATIENT)}, port, 0),
     ):
         wait_for("the site", lambda: Browser(port).get("/sign-in").status == 200)
         yield Site(server, presence, port)
@@ -133,7 +114,7 @@ def test_signing_in_shows_the_user_and_marks_this_device(site: Site) -> None:
     member, browser = site.new_member(), site.browser()
     site.presence.login(member.uid, device="Toaster", app="kitchen", ip="2001:db8::7")
     assert browser.get().headers["Location"] == "/sign-in"
-    assert browser.sign_in(member.email.upper(), device="iPad").status == 303
+    assert browser.sign_in(member.uid, device="iPad").status == 303
     page = browser.get()
     assert page.status == 200
     assert escape(member.name) in page.text
@@ -141,34 +122,28 @@ def test_signing_in_shows_the_user_and_marks_this_device(site: Site) -> None:
     devices = browser.get("/devices/")
     assert devices.status == 200
     assert re.findall(r"<bdi>(.*?)</bdi>", devices.text) == ["iPad", "Toaster"]
-    assert '<header><a href="/">' in devices.text, "in the layout of the site"
-    assert devices.text.count("<script") == 1
-    policy = devices.headers["Content-Security-Policy"]
-    assert (policy.count("'sha256-"), "{style}" in policy) == (3, False)
 
 
-def test_the_form_accepts_any_password_and_refuses_unknown_names(site: Site) -> None:
+def test_the_form_refuses_unknown_users(site: Site) -> None:
     browser = site.browser()
-    assert "any password" in browser.get("/sign-in").text
+    assert "needs no password" in browser.get("/sign-in").text
     page = browser.sign_in(HOSTILE)
-    assert page.status == 403
-    assert "no user with this name" in page.text
+    assert page.status == 400
     assert "<script" not in page.text
-    assert browser.post("/sign-in", {"who": "u1001", "password": ""}).status == 403
     assert not browser.cookie
 
 
 def test_no_script_can_read_the_cookie_and_no_other_site_send_it(site: Site) -> None:
-    page = site.browser().sign_in(site.new_member().uid)
-    cookie = page.headers["Set-Cookie"].lower()
+    browser = site.browser()
+    cookie = browser.sign_in(site.new_member().uid).headers["Set-Cookie"].lower()
     assert "httponly" in cookie
     assert "samesite=lax" in cookie
-    assert "default-src 'none'" in page.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in browser.get().headers["Content-Security-Policy"]
 
 
 def test_a_kicked_visitors_next_click_shows_the_public_message(site: Site) -> None:
     member, browser = site.new_member(), site.browser()
-    browser.sign_in(member.name)
+    browser.sign_in(member.uid)
     assert browser.get().status == 200
     site.presence.kick(member.uid, by="op-7", reason="looks <odd>", message="Please call & ask for Kim.", ticket="T-1")
     for page in (browser.get(), browser.get(), browser.post("/sign-out", {})):
@@ -177,19 +152,18 @@ def test_a_kicked_visitors_next_click_shows_the_public_message(site: Site) -> No
         assert "Please call &amp; ask for Kim." in page.text
         assert 'href="/sign-in"' in page.text
         assert not any(secret in page.text for secret in ("op-7", "odd", "T-1"))
-    assert browser.sign_in(member.name).status == 303
+    assert browser.sign_in(member.uid).status == 303
     assert browser.get().status == 200
 
 
 def test_a_blocked_visitor_sees_the_end_of_the_block_on_both_pages(site: Site) -> None:
     member, browser = site.new_member(), site.browser()
-    browser.sign_in(member.name)
+    browser.sign_in(member.uid)
     block = site.presence.kick(member.uid, by="op-7", reason="odd", message="Please call.", block_for=3600).block
     assert block is not None
     page = browser.get()
     assert block.public.sentence in page.text
-    assert "Sign in again" not in page.text
-    refused = browser.sign_in(member.name)
+    refused = browser.sign_in(member.uid)
     assert refused.status == 403
     assert f"Please call. {block.public.sentence}" in refused.text
     assert "op-7" not in page.text + refused.text
@@ -224,12 +198,11 @@ def test_a_visitor_whose_login_is_old_signs_in_again_to_sign_out_others(site: Si
     laptop.cookie = old.token
     refused = laptop.post("/devices/", forms_of(laptop.get("/devices/").text)[1])
     assert refused.status == 401
-    assert 'href="/sign-in?again=yes"' in refused.text
-    assert "any password" in laptop.get("/sign-in?again=yes").text
-    laptop.sign_in(member.uid)
+    assert 'href="/sign-in"' in refused.text
+    laptop.sign_in(member.uid, device="Mac")
     assert len(site.presence.sessions(member.uid)) == 2, "it replaces the old session of this browser"
     assert laptop.post("/devices/", forms_of(laptop.get("/devices/").text)[1]).status == 303
-    assert [session.device for session in site.presence.sessions(member.uid)] == [None]
+    assert [session.device for session in site.presence.sessions(member.uid)] == ["Mac"]
 
 
 def test_signing_in_again_in_one_browser_does_not_look_like_another_device(site: Site) -> None:
@@ -237,14 +210,6 @@ def test_signing_in_again_in_one_browser_does_not_look_like_another_device(site:
     for _ in range(2):
         browser.sign_in(member.uid)
     assert len(site.presence.sessions(member.uid)) == 1
-
-
-def test_a_simulated_visitor_on_another_device_is_reported(site: Site) -> None:
-    member = site.new_member()
-    for device_id in ("demo-first", "demo-first", "demo-second"):
-        answer = site.browser().sign_in(member.email, x_demo_app="web", x_demo_device_id=device_id)
-        assert answer.status == 303
-    assert [session.new_device for session in site.presence.sessions(member.uid)] == [True, False, False]
 
 
 def test_an_expired_session_is_reported_as_expired(site: Site) -> None:
@@ -278,52 +243,33 @@ def test_hostile_names_and_devices_are_shown_as_text(site: Site) -> None:
 def test_a_post_from_another_page_is_refused(site: Site, origin: str) -> None:
     browser = site.browser()
     browser.sign_in(site.new_member().uid)
-    page = browser.post("/sign-out", {}, Origin=origin)
-    assert page.status == 403
+    assert browser.post("/sign-out", {}, Origin=origin).status == 403
     assert browser.get().status == 200
+    assert browser.post("/sign-in", {"uid": "u1001"}, Origin=origin).status == 403
 
 
 def test_a_foreign_host_name_that_resolves_to_this_machine_is_refused(site: Site) -> None:
     browser = site.browser()
     assert browser.get("/sign-in", Host="evil.example").status == 400
     host = "evil.example:80"
-    assert browser.post("/sign-in", {"who": "u1001", "password": "x"}, Host=host, Origin=f"http://{host}").status == 400
-
-
-@pytest.mark.parametrize(
-    ("forwarded", "address"),
-    [
-        ("203.0.113.9", "203.0.113.9"),
-        ("198.51.100.1, 2001:db8::9", "2001:db8::9"),
-        ("<b>nonsense</b>", HOST),
-        ("", HOST),
-    ],
-)
-def test_the_address_is_the_one_named_by_a_proxy_on_this_machine(site: Site, forwarded: str, address: str) -> None:
-    member, browser = site.new_member(), site.browser()
-    browser.sign_in(member.uid, X_Forwarded_For=forwarded)
-    [session] = site.presence.sessions(member.uid)
-    assert session.ip == address
+    assert browser.post("/sign-in", {"uid": "u1001"}, Host=host, Origin=f"http://{host}").status == 400
 
 
 @pytest.mark.parametrize("cookie", ["x", "a.b.c", "=;,", "A" * 5000, "%00.%ff"])
-def test_an_invalid_cookie_gets_a_page_and_is_removed(site: Site, cookie: str) -> None:
+def test_an_invalid_cookie_leads_to_the_form(site: Site, cookie: str) -> None:
     browser = site.browser()
     browser.cookie = cookie
-    page = browser.get()
-    assert page.status in (303, 401)
+    assert browser.get().status == 303
     assert browser.get("/sign-in").status == 200
 
 
 def test_a_request_that_is_not_a_form_gets_a_polite_error(site: Site) -> None:
     browser = site.browser()
-    assert browser.post("/sign-in", {"who": "x" * 9000}).status == 413
+    assert browser.post("/sign-in", {"uid": "x" * 9000}).status == 413
     assert browser.post("/sign-in", {str(number): "" for number in range(99)}).status == 400
+    browser.sign_in(site.new_member().uid)
     assert browser.get("/sign-out").status == 405
     assert browser.get("/nothing").status == 404
-    long = browser.sign_in(site.new_member().uid, X_Demo_App="x" * 65)
-    assert long.status == 400
-    assert "64 bytes" in long.text
 
 
 def test_an_outage_is_a_page_that_says_so_and_signs_no_visitor_out(site: Site) -> None:
@@ -332,8 +278,6 @@ def test_an_outage_is_a_page_that_says_so_and_signs_no_visitor_out(site: Site) -
     site.server.kill()
     for page in (browser.get(), browser.sign_in("u1001")):
         assert page.status == 503
-        assert "You have not been signed\nout" in page.text
-        assert "Retry-After" in page.headers
     assert browser.cookie
     site.server.restart()
     wait_for("the site to be back", lambda: browser.get().status == 200)
@@ -342,42 +286,53 @@ def test_an_outage_is_a_page_that_says_so_and_signs_no_visitor_out(site: Site) -
 # -- Its people --------------------------------------------------------------------------------------------------------
 
 
-def test_the_directory_has_six_hundred_distinct_people() -> None:
-    assert len(people.MEMBERS) == 600
+def test_the_directory_has_five_hundred_distinct_people() -> None:
+    assert len(people.MEMBERS) == 540
     for member in people.MEMBERS:
-        for text in (member.uid, member.email, member.name, f"  {member.latin_name.upper()} "):
-            assert people.find(text) is member
         assert re.fullmatch(r"[a-z-]+\.[a-z-]+@example\.(com|org)", member.email)
-        assert 1 <= len(member.devices) <= 4
-    assert people.find("nobody") is None
-    agents = {device.user_agent for member in people.MEMBERS for device in member.devices}
-    assert len(agents) >= 35
+        assert 1 <= len(member.devices) <= 3
+    assert len({member.email for member in people.MEMBERS}) == len({member.name for member in people.MEMBERS}) == 540
 
 
-def test_visitors_sign_in_by_http_click_and_react_to_a_kick(site: Site, tmp_path: Path) -> None:
-    before = {session.uid for session in site.presence.iter_sessions()}
-    arguments = ("presence_dashboard.demo.visitors", f"--site=http://{HOST}:{site.port}", "--count=20", "--speed=30")
-    with module(*arguments, f"--jar={tmp_path / 'jar'}", log=tmp_path / "log"):
+def test_visitors_come_click_stay_away_after_a_kick_and_are_continued(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(visitors, "CLICKS", (0.05, 0.1))
+    monkeypatch.setattr(visitors, "TICK", 0.05)
+    everyone = {member.uid for member in people.VISITORS}
 
-        def visits() -> list[str]:
-            return [session.uid for session in site.presence.iter_sessions() if session.uid not in before]
+    def live() -> set[str]:
+        return {session.ref for session in site.presence.iter_sessions() if session.uid in everyone}
 
-        wait_for("twenty visits", lambda: len(visits()) >= 20)
-        wait_for("clicks", lambda: _clicked(site.presence) >= 10)
-        site.presence.kick(visits()[0], by="me", reason="test")
-        wait_for("the kicked one's next click", lambda: "'GET / 403'" in (tmp_path / "log").read_text())
-    ours = [session for session in site.presence.iter_sessions() if session.uid not in before]
-    assert all(
-        people.find(session.uid) and session.name and session.os and session.app and session.ip != HOST
-        for session in ours
-    )
-    assert all(site.presence.export_person(session.uid)["devices"] for session in ours)
-    assert "Traceback" not in (tmp_path / "log").read_text()
-    assert (tmp_path / "jar").stat().st_mode & 0o077 == 0
+    before = live()
+
+    async def visit() -> None:
+        async with AsyncPresence.from_url(site.server.url, Settings(timeout=PATIENT)) as presence:
+            crowd = asyncio.create_task(visitors.Crowd(presence, 20 + len(before)).run())
+            while not stop.is_set():
+                await asyncio.sleep(0.05)
+            crowd.cancel()
+
+    for _ in ("a new demo", "the next run"):
+        stop = threading.Event()
+        thread = threading.Thread(target=asyncio.run, args=(visit(),))
+        thread.start()
+        try:
+            wait_for("visits", lambda: len(live() - before) >= 15)
+            ours = [session for session in site.presence.iter_sessions() if session.ref in live() - before]
+            assert all(session.name and session.os and session.app for session in ours)
+            wait_for("clicks", partial(_was_seen_again, site.presence, ours[0]))
+            site.presence.kick(ours[0].uid, by="me", reason="test")
+            time.sleep(0.3)
+            assert site.presence.sessions(ours[0].uid) == []
+        finally:
+            stop.set()
+            thread.join()
+        assert len(live() & {session.ref for session in ours}) >= 5
 
 
-def _clicked(presence: Presence) -> int:
-    return sum((session.last_seen - session.login_at).total_seconds() > 0.2 for session in presence.iter_sessions())
+def _was_seen_again(presence: Presence, before: Session) -> bool:
+    return any(session.last_seen > before.last_seen for session in presence.sessions(before.uid))
 
 
 # -- Its history -------------------------------------------------------------------------------------------------------
@@ -386,34 +341,28 @@ def _clicked(presence: Presence) -> int:
 def test_a_new_demo_has_two_weeks_of_history_that_agree(tmp_path: Path) -> None:
     binary = valkey_binary() or redis_binary() or missing("any Redis server")
     settings = Settings.from_env(DEMO_SETTINGS | {"PRESENCE_TIMEOUT": str(PATIENT)})
-    jar, now = tmp_path / "jar", time.time()
+    now = time.time()
     with (
         Server.start(binary, tmp_path / "redis", *KEEPS_ALL) as server,
         Presence.from_url(server.url, settings) as presence,
     ):
-        assert write_history(server.url, settings, now, 20, jar)
+        assert write_history(server.url, settings, now, 20)
         days = presence.history(now - 14 * 86_400, step=86_400)
         assert len(days) in (14, 15)
-        assert all(day.logins and day.logouts and day.expired and day.replaced and day.uniques for day in days)
+        whole = days[1:-1]  # today may be a minute old
+        assert all(day.logins and day.logouts and day.expired and day.replaced and day.uniques for day in whole)
         assert 0.03 < sum(day.new_devices for day in days) / sum(day.logins for day in days) < 0.07
         entries = presence.audit(limit=1000).items
         assert {"dana", "sam", "ines"} <= {entry.by for entry in entries}
         assert len({entry.at.date() for entry in entries}) >= 14
         middle = entries[len(entries) // 2].at
         assert presence.audit(until=middle, limit=1000).items == [entry for entry in entries if entry.at < middle]
-        jobs = presence.jobs().items
-        assert [(job.state, job.by) for job in jobs] == [("done", "sam"), ("done", "dana")]
-        assert all(job.kicked == job.total > 10 for job in jobs)
         [*_, oldest] = presence.ended(reason="kicked", limit=1000)
         assert 6 < (now - oldest.at.timestamp()) / 86_400 <= 7
         assert sum(day.kicked for day in days) == presence.counts().totals["kicked"]
-        visits = load_cookies(jar, 40)
-        assert len(visits) >= 15
-        assert all(presence.validate(visit.token) for visit in visits)
-        assert presence.export_person(visits[0].member.uid)["devices"], "so a later login on another one is reported"
         assert presence.repair().repaired == 0
         size = presence.internal.redis_client.dbsize()
-        assert not write_history(server.url, settings, now, 20, jar), "only an empty server is filled"
+        assert not write_history(server.url, settings, now, 20), "only an empty server is filled"
         assert presence.internal.redis_client.dbsize() == size
 
 
@@ -455,9 +404,6 @@ class Demo:
         assert self.process.poll() is None, self.out
         self.family = _family(self.process.pid)
 
-    def children(self, mark: str) -> list[int]:
-        return [pid for pid in self.family if mark in _command(pid)]
-
     def end(self, number: int, *, group: bool = False) -> int:
         """Send a signal, and check that all processes end."""
         (os.killpg if group else os.kill)(self.process.pid, number)
@@ -496,10 +442,6 @@ def _living() -> set[int]:
     return set(_processes())
 
 
-def _command(pid: int) -> str:
-    return _processes().get(pid, (0, ""))[1]
-
-
 def _family(pid: int) -> set[int]:
     processes = _processes()
     found = {pid}
@@ -517,16 +459,12 @@ def test_one_ctrl_c_ends_all_and_the_next_run_continues(tmp_path: Path) -> None:
         with Presence.from_url(f"unix://{demo.data / 'server.sock'}", Settings(timeout=PATIENT)) as presence:
             wait_for("visitors", lambda: presence.counts().sessions >= 20, timeout=120)
             before = {session.ref for session in presence.iter_sessions()}
-        assert len(demo.family) >= 6
+        assert len(demo.family) >= 4, "the demo, its server and the two keepers"
         assert demo.end(signal.SIGINT, group=True) == 0
         assert "Traceback" not in demo.out + demo.logs()
     with Demo(tmp_path) as demo:
         demo.wait_until_up()
         with Presence.from_url(f"unix://{demo.data / 'server.sock'}", Settings(timeout=PATIENT)) as presence:
-            assert len(before & {session.ref for session in presence.iter_sessions()}) >= 10
-            os.kill(int((demo.data / "server.pid").read_text()), signal.SIGKILL)
-            wait_for("a server again", lambda: "started again" in demo.out)
-            demo.family |= _family(demo.process.pid)
             assert len(before & {session.ref for session in presence.iter_sessions()}) >= 10
         assert demo.end(signal.SIGTERM) == 0
         assert "Traceback" not in demo.out
@@ -561,22 +499,12 @@ def test_no_process_is_left_when_the_parent_is_killed(tmp_path: Path) -> None:
         assert demo.end(signal.SIGKILL) == -signal.SIGKILL
 
 
-def test_the_crash_of_one_process_ends_all_and_names_it(tmp_path: Path) -> None:
-    with Demo(tmp_path) as demo:
-        demo.wait_until_up()
-        [site] = demo.children("presence_dashboard.demo.site")
-        os.kill(site, signal.SIGKILL)
-        assert demo.wait_until_gone() == 1
-        assert "The demo site was ended by SIGKILL" in demo.out
-        assert "site.log" in demo.out
-
-
 def test_a_users_own_redis_gets_only_dashboard_and_worker_even_while_it_is_down(tmp_path: Path) -> None:
     with Demo(tmp_path, PRESENCE_REDIS_URL=f"redis://:geheim@{HOST}:{free_port()}/0") as demo:
         demo.wait_until_up()
         assert "Redis does not answer" in demo.out
         assert "geheim" not in demo.out
-        assert not demo.children("presence_dashboard.demo.site")
+        assert "Demo site" not in demo.out
         assert not (demo.data / "server.pid").exists()
         assert demo.end(signal.SIGHUP) == 0
         assert "Traceback" not in demo.out
@@ -598,7 +526,7 @@ def test_a_port_in_use_is_named_with_the_variable_that_changes_it(tmp_path: Path
     ("environ", "sentence"),
     [
         ({"PRESENCE_DEMO_VISITORS": "many"}, "PRESENCE_DEMO_VISITORS is 'many': it must be a number from 0 to 1000."),
-        ({"PRESENCE_DASHBOARD_PORT": "0"}, "PRESENCE_DASHBOARD_PORT is '0', which is not a port"),
+        ({"PRESENCE_DASHBOARD_PORT": "0"}, "PRESENCE_DASHBOARD_PORT is '0': it must be a number from 1 to 65535."),
         ({"PRESENCE_DATA_DIR": "/dev/null/x"}, "Cannot write to /dev/null/x: "),
         ({"PRESENCE_REDIS_URL": "http://sam:hunter2@redis.example"}, "url must begin with redis://"),
         (

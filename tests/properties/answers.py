@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from presence_core import Session, SessionFilter
+from presence_core import ListOrder, Session, SessionFilter
 from presence_core.models import Page, moment
 from presence_core.validation import is_on_behalf
 from tests.properties.drawing import DECLARED, FACETS, FILTERS, NEEDLES, UIDS, Issued
@@ -36,6 +36,7 @@ class Answers(Ground):
             assert (page.total, page.total_is_exact) == (len(live), True)
             found += page.items
         self.are(found, live)
+        self.are_by_last_seen(found, None)
         uid = UIDS[self.steps % len(UIDS)]
         self.are(reader.sessions(uid), model.live(uid))
         events = reader.events(after=self.cursor, limit=1000)
@@ -52,10 +53,11 @@ class Answers(Ground):
     def ends_agree(self, uid: str) -> None:
         """Why this user's sessions ended, and whether the user may log in again."""
         model, reader = self.model, self.reader
-        ends = model.ended_of.get(uid, {})
+        waiting = {stay.ref: model.ending(stay) for stay in model.waiting(uid)}
+        ends = {ref: end.at for ref, end in waiting.items() if model.keep(end.reason)} | model.ended_of.get(uid, {})
         stays = [model.stays[ref] for ref in ends if ref in model.stays and ref not in model.forsaken]
         # An id listed as lost may have logged in again; its next end is listed instead.
-        stays = [stay for stay in stays if stay.end or model.ending(stay).cause == "revoked"]
+        stays = [stay for stay in stays if stay.end or stay.ref in waiting or model.ending(stay).cause == "revoked"]
         stays.sort(key=lambda stay: (ends[stay.ref], stay.name.encode()), reverse=True)
         answers = reader.ended(uid).items
         assert [ended.ref for ended in answers] == [stay.name for stay in stays]
@@ -79,6 +81,7 @@ class Answers(Ground):
                 if page.total_is_exact and not model.stale:
                     assert page.total == len(expected), f"the total of {asked}"
             self.are(found, expected)
+            self.are_by_last_seen(found, SessionFilter(**asked))
             if not model.stale:
                 assert reader.count_sessions(SessionFilter(**asked)) == len(expected)
         field = FACETS[step % len(FACETS)]
@@ -98,10 +101,18 @@ class Answers(Ground):
         assert sorted(answers, key=str) == sorted((facts for _, facts in people), key=str)
         assert [order[person[0]] for person in answers] == sorted(order.values(), reverse=True)
 
-    def pages(self, asked: SessionFilter | None) -> Iterable[Page[Session]]:
+    def are_by_last_seen(self, found: list[Session], asked: SessionFilter | None) -> None:
+        """The same sessions come in the other order, in pages and from the iterator."""
+        expected = sorted(found, key=lambda session: (session.last_seen, session.uid.encode(), session.session_id))[
+            ::-1
+        ]
+        assert [session for page in self.pages(asked, "last_seen") for session in page] == expected
+        assert list(self.reader.iter_sessions(asked, order="last_seen", page_size=3)) == expected
+
+    def pages(self, asked: SessionFilter | None, order: ListOrder = "login") -> Iterable[Page[Session]]:
         cursor = None
         while True:
-            page = self.reader.list_sessions(asked, limit=(1000, 2, 4)[self.steps % 3], cursor=cursor)
+            page = self.reader.list_sessions(asked, order=order, limit=(1000, 2, 4)[self.steps % 3], cursor=cursor)
             yield page
             cursor = page.next_cursor
             if cursor is None:

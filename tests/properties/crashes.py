@@ -165,16 +165,7 @@ class Crashes(History):
     @rule(client=clients, uid=uids, why=holds)
     def a_block_is_repeated_as_its_reply_was_lost(self, client: int, uid: str, why: dict[str, Any]) -> None:
         self.act(uid)
-        said = (
-            why["by"],
-            why["reason"],
-            why.get("message"),
-            why["duration"],
-            why.get("ticket"),
-            None,
-            why.get("shorten", False),
-        )
-        self.unheard(blocks.block(self.clients[client].context, uid, *said), client, 1, "block")
+        self.unheard(blocks.block(self.clients[client].context, uid, **why), client, 1, "block")
         self.model.block(uid, why)
         self.staff_block_a_user(client, uid, why)
 
@@ -192,8 +183,7 @@ class Crashes(History):
             return ran
 
     def kick(self, client: int, uid: str, sid: str | None, why: dict[str, Any]) -> Op[Any]:
-        said = (why["by"], why["reason"], why.get("message"), why.get("ticket"))
-        return end.kick(self.clients[client].context, uid, sid, *said, (), why.get("block_for"))
+        return end.kick(self.clients[client].context, uid, sid, **why)
 
     def cut_short(self, client: int, op: Op[Any], survives: int, script: str) -> list[tuple[Call, Any]]:
         """Send this many of its commands and no more. Returns the calls of the given script, with replies."""

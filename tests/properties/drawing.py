@@ -8,6 +8,7 @@ from typing import Any, Final
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle
 
+from presence_core import SessionFilter
 from tests.properties.stays import Ref
 
 UIDS: Final = ("a", "a:own-id-1", "*", "{b}", "Zoë 🙂")
@@ -31,6 +32,8 @@ FILTERS: Final[tuple[dict[str, Any], ...]] = (
     {"device": "desktop", "name_prefix": "ann", "ip": "10.0.0.0/8"},
     {"uid": "a:own-id-1", "app": "shop"},
     {"idle_for": 3},
+    {"seen_within": 3},
+    {"app_version_below": "2.10", "without": SessionFilter(device="desktop")},
     {"os": "Linux", "text": "a"},
     {"new_device": True},
     {"on_behalf": True},
@@ -86,6 +89,22 @@ changes: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     },
 )
 """Changes of attributes."""
+names: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {},
+    optional={
+        "name": st.sampled_from(["Ann Lee", "Zoë", "Cai Ode"]),
+        "aliases": st.sampled_from([["ann@example.org", "+44 1"], ["cai@example.org"]]),
+    },
+).filter(bool)
+"""New names of a session or a person."""
+new_clients: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
+    [
+        {},
+        {"device": "phone", "app": "shop", "app_version": "2.2"},
+        {"device": "desktop", "app": None, "app_version": None},
+        {"device": None, "app": None, "app_version": None},
+    ]
+)
 whys = st.fixed_dictionaries(
     {"by": st.sampled_from(["sue", "Bob"]), "reason": st.sampled_from(["spam", "shared"])},
     optional={"message": st.sampled_from(["Goodbye.", "spam"])},

@@ -11,7 +11,7 @@ from hypothesis.stateful import invariant
 from presence_core.keyspace import digest, split_ref
 from presence_core.models import CORE
 from presence_core.operations.sessions.validate import secret_digest
-from presence_core.text.search_text import id_digest
+from presence_core.text.search_text import BEFORE, id_digest
 from tests.properties.answers import Answers
 from tests.properties.drawing import UIDS
 from tests.properties.raw import Raw
@@ -102,7 +102,7 @@ class Agreement(Answers):
         """Every existing key is one that must exist, or one that may exist."""
         model = self.model
         must = {f"{{{self.namespace}}}:layout"}
-        names = ["labels", "events", "meta", "moved", "words", "ids", "addresses", "facets"]
+        names = ["labels", "events", "meta", "moved", "words", "ids", "addresses", "facets", "on_behalf"]
         names += ["recount", "counted"] if self.counting else []
         may = {f"{tag}:{name}" for tag in self.tags() for name in names}
         may |= {f"{tag}:job:{job}" for job in model.jobs for tag in self.tags()}
@@ -112,7 +112,7 @@ class Agreement(Answers):
             if model.listed(uid):
                 must |= {f"{tag}:sessions", f"{tag}:deadlines", f"{tag}:user:{uid}"}
                 must |= {f"{tag}:users" for _ in model.own(uid)}
-                if self.settings.max_sessions_per_device and any(stay.device for stay in model.listed(uid)):
+                if self.settings.max_sessions_per_device and any(any(stay.limited) for stay in model.listed(uid)):
                     must.add(f"{tag}:devices:{uid}")
             if uid in model.people:
                 must.add(f"{tag}:people")
@@ -165,7 +165,7 @@ class Agreement(Answers):
         if index in model.vouched:
             good, until = model.vouched[index]
             meta |= {"good_from": str(good), "good_wall": str(good), "good_until": str(until)}
-        indexes = "uid.3,name.3,alias.3,ip.2"
+        indexes = "uid.5,name.5,alias.5,ip.2"
         about = raw.hash(f"{tag}:meta")
         assert about.pop("indexes", indexes) == indexes
         assert (about.pop("revoked_call", None) is not None) <= (index in model.revoked)
@@ -212,11 +212,15 @@ class Agreement(Answers):
         assert len(model.own_live(uid)) <= self.settings.max_sessions
         known = raw.values.get(f"{tag}:known:{uid}", {})
         assert sorted(map(int, known.values())) == sorted(model.devices.get(uid, {}).values())
-        devices, key = raw.hash(f"{tag}:devices:{uid}"), f"{tag}:devices:{uid}"
+        devices, key = raw.values.get(f"{tag}:devices:{uid}", {}), f"{tag}:devices:{uid}"
         if self.settings.max_sessions_per_device:
-            assert devices == {stay.sid: stay.device for stay in listed if stay.device}
+            counted = {stay.sid: stay.limited for stay in listed if any(stay.limited)}
+            assert devices.keys() == counted.keys()
+            named = {(devices[sid], limited) for sid, limited in counted.items()}
+            assert len(named) == len(set(devices.values())) == len(set(counted.values())), "a name for each device"
+            assert all(name == label.encode() for name, (_, label) in named if label)
             if devices and raw.expires[key] != -1:
-                left = max(stay.login + stay.absolute * 1000 for stay in listed if stay.device) - model.now
+                left = max(stay.login + stay.absolute * 1000 for stay in listed if any(stay.limited)) - model.now
                 assert raw.expires[key] - raw.at * 1000 >= left, "a session's device is forgotten before its end"
         else:
             assert devices == {}
@@ -285,9 +289,19 @@ class Agreement(Answers):
 def _has_longer(found: set[bytes], entry: bytes) -> bool:
     """Whether an entry of this user begins with the text of this one, so that a search finds it. An alias may be found
     by the entry of a name."""
-    text, _, uid = entry[1:].partition(b"\0")
+    text, before, uid = _parts(entry)
     kinds = b"na" if entry[:1] == b"a" else entry[:1]
-    return any(other[0] in kinds and other.startswith(text, 1) and other.endswith(b"\0" + uid) for other in found)
+    return any(
+        other[0] in kinds and other_text.startswith(text) and before in (b"", other_before) and other_uid == uid
+        for other, (other_text, other_before, other_uid) in ((other, _parts(other)) for other in found)
+    )
+
+
+def _parts(entry: bytes) -> tuple[bytes, bytes, bytes]:
+    """The text of an entry of the index of words, what stands before it in the name, and the uid."""
+    all_text, _, uid = entry[1:].partition(b"\0")
+    text, _, before = all_text.partition(BEFORE)
+    return text, before, uid
 
 
 def _is_indexed(ids: dict[bytes, bytes], stay: Stay, shards: int) -> bool:

@@ -90,6 +90,8 @@ class Losses(History):
             del model.devices[at]
         elif family == "layout":  # with the secret behind the digests of devices
             model.devices.clear()
+            for stay in model.stays.values():
+                stay.device_id = stay.device_id and f"{stay.device_id} by a lost key"
             for client in self.clients:
                 client.context.device_keys = ()
             for key in self.bench.raw.keys("*}:known:*"):
@@ -137,7 +139,7 @@ class Losses(History):
 
     def is_labelled(self, ref: Ref) -> bool:
         stay = self.model.stays[ref]
-        return bool(self.model.facts(stay)["device"] == stay.device)
+        return stay.device_id is None and bool(self.model.facts(stay)["device"] == stay.device)
 
     def look_first(self, client: P, first: str) -> None:
         """While a key is missing some data are unknown, but no ended session is shown as live."""

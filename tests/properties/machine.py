@@ -14,7 +14,7 @@ from presence_core.models import moment
 from presence_core.operations.maintenance import leader
 from presence_core.operations.search import rebuild
 from presence_core.scripts.maintenance import SETTLE_SESSIONS
-from presence_core.scripts.script import Script
+from presence_core.scripts.script import AnyScript
 from presence_core.scripts.search import INDEX_SESSIONS, READ_INDEX, WALK_SESSIONS
 from presence_core.scripts.sessions import END_SESSIONS, LOGIN, READ_SESSIONS
 from presence_core.validation import is_on_behalf
@@ -31,11 +31,14 @@ from tests.properties.drawing import (
     holds,
     kicks,
     logins,
+    names,
+    new_clients,
     own_ids,
     refs,
     revocations,
     rows,
     staff_ids,
+    timeouts,
     uids,
     whys,
 )
@@ -187,6 +190,21 @@ class Visits(Agreement):
         if stay and self.model.is_live(stay) and stay.demanded is None:
             self.model.change(stay, changes)
         self.judged(client, answer, stay, False, None)
+
+    @rule(client=clients, login=logins, names=names, new=new_clients)
+    def a_session_is_renamed(self, client: int, login: Issued, names: dict[str, Any], new: dict[str, Any]) -> None:
+        self.act(login.uid)
+        given = names if is_on_behalf(login.sid) else names | new  # no limit counts a session of staff
+        answer = self.clients[client].update_session(login.uid, login.sid, **given)
+        stay = self.model.find(login.uid, login.sid)
+        if stay and self.model.is_live(stay) and stay.demanded is None:
+            self.model.rename(stay, given)
+        self.judged(client, answer, stay, False, None)
+
+    @rule(client=clients, uid=uids, names=names)
+    def a_person_is_renamed(self, client: int, uid: str, names: dict[str, Any]) -> None:
+        self.act(uid)
+        assert self.clients[client].update_person(uid, **names) == self.model.rename_person(uid, names)
 
     @rule(target=logins, client=clients, login=logins, forged=st.booleans())
     def a_secret_is_changed(self, client: int, login: Issued, forged: bool) -> New:
@@ -347,6 +365,17 @@ class Staff(Visits):
         self.are(result.sessions, asked)
         assert all(session.sign_in_required_at == moment(self.model.now) for session in result.sessions)
 
+    @rule(client=clients, ref=refs, given=timeouts.filter(bool), is_all=st.booleans())
+    def staff_change_timeouts(self, client: int, ref: Ref, given: dict[str, Any], is_all: bool) -> None:
+        uid, sid = ref
+        self.act(uid)
+        asked = [stay for stay in self.model.live(uid) if is_all or stay.sid == sid]
+        changed = self.clients[client].change_timeouts(
+            uid, None if is_all else sid, by="sue", reason="shared device", **given
+        )
+        self.model.change_timeouts(uid, asked, **given)
+        self.are(changed, asked)
+
     @rule(client=clients, uid=uids, why=holds)
     def staff_block_a_user(self, client: int, uid: str, why: dict[str, Any]) -> None:
         self.act(uid)
@@ -469,7 +498,7 @@ class History(Staff):
             )
         )
     )
-    def the_server_forgets_its_scripts(self, known: set[Script]) -> None:
+    def the_server_forgets_its_scripts(self, known: set[AnyScript]) -> None:
         """As a failover does; some users return with other clients."""
         self.act()
         self.bench.raw.script_flush()

@@ -13,7 +13,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.properties.state import State
+from tests.properties.state import NO_NAME, State
 from tests.properties.stays import REASONS, End, Hold, Ref, Revocation, Stay
 
 
@@ -47,13 +47,16 @@ class Model(State):
         if stay:
             if not self.is_live(stay):
                 return "ended"
-            stay.token, stay.given, stay.last_ip = token, given, None
+            stay.token, stay.given, stay.last_ip, stay.device_id = token, given, None, device_id
             self._label(stay)
             self._see(stay, seen)
             self._note_staff(stay, staff)
             self._note_device(stay, device_id, is_imported=login_at is not None)
             return []
-        stay = Stay(uid=uid, sid=sid, token=token, login=login, seen=seen, idle=idle, absolute=absolute, given=given)
+        stay = Stay(
+            uid=uid, sid=sid, token=token, login=login, seen=seen, idle=idle, absolute=absolute, given=given,
+            device_id=device_id,
+        )  # fmt: skip
         if self.now >= stay.deadline or self.is_revoked(stay):
             return "expired"
         loses = [] if staff else self._over_limit(stay)
@@ -110,7 +113,7 @@ class Model(State):
         live = self.own_live(new.uid)[::-1]
         room = self.settings.max_sessions - 1
         per_device = self.settings.max_sessions_per_device
-        same = [stay for stay in live if stay.device == new.device] if per_device and new.device else []
+        same = [stay for stay in live if stay.limited == new.limited] if per_device and any(new.limited) else []
         too_many = len(same) - (per_device or 0) + 1 if same else 0
         if self.settings.on_limit == "reject":
             return "limit" if len(live) > room else "device_limit" if too_many > 0 else []
@@ -131,6 +134,26 @@ class Model(State):
         """Attributes change; None removes one."""
         merged = (stay.given.get("attributes") or {}) | changes
         stay.given = stay.given | {"attributes": {name: value for name, value in merged.items() if value is not None}}
+
+    def rename(self, stay: Stay, given: dict[str, Any]) -> None:
+        """Name, aliases or the whole client change."""
+        stay.given = stay.given | given
+        if "device" in given:
+            agent = stay.inline & {"agent"}
+            self._label(stay)
+            stay.inline = (stay.inline & {"client"}) | agent
+
+    def rename_person(self, uid: str, names: dict[str, Any]) -> int:
+        """All sessions in the list change, also those past their deadline; and what is kept, if the user is known.
+        Returns how many live ones have changed."""
+        if not (self.listed(uid) or uid in self.users or uid in self.people or uid in self.persons):
+            return 0
+        changed = [stay for stay in self.live(uid) if any(stay.given.get(field) != names[field] for field in names)]
+        for stay in self.listed(uid):
+            self.rename(stay, names)
+        name, aliases = self.persons.get(uid, NO_NAME)
+        self.persons[uid] = names.get("name", name), tuple(names.get("aliases", aliases))
+        return len(changed)
 
     def _see(self, stay: Stay, at: int) -> None:
         stay.seen = max(stay.seen, at)
@@ -199,6 +222,18 @@ class Model(State):
             stay.demanded = self.demanded[shard] = self.now
             self.notes |= {(shard, message)} if message else set()
             self.news.append(("sign_in_required", *stay.ref, self.now))
+
+    def change_timeouts(
+        self, uid: str, stays: list[Stay], idle_timeout: int | None = None, absolute_timeout: int | None = None
+    ) -> None:
+        """A session that is older than its new timeout ends at this second."""
+        self.audits[self.shard(uid)] += 1
+        for stay in stays:
+            absolute = absolute_timeout or stay.absolute
+            if stay.staff and absolute_timeout:
+                absolute = min(absolute, self.settings.on_behalf_timeout)
+            stay.absolute = max(absolute, (self.now - stay.login) // 1000)
+            stay.idle = max(min(idle_timeout or stay.idle, stay.absolute), (self.now - stay.seen) // 1000)
 
     def authenticate(self, stay: Stay, began: int | None) -> None:
         stay.authenticated = self.now

@@ -176,6 +176,14 @@ class State:
         demanded_at = None if stay.demanded is None else moment(stay.demanded)
         return SimpleNamespace(**self.facts(stay), sign_in_required_at=demanded_at)
 
+    def waiting(self, uid: str) -> list[Stay]:
+        """This user's sessions that wait for a sweep, in the order in which it ends them."""
+        found = [stay for stay in self.listed(uid) if not self.is_live(stay) and stay.ref not in self.forsaken]
+        revoked = {id(stay): self.ending(stay).cause == "revoked" for stay in found}
+        return sorted(found, key=lambda stay: (
+            revoked[id(stay)], stay.login if revoked[id(stay)] else stay.deadline, stay.sid
+        ))  # fmt: skip
+
     def people_called(self, wanted: str) -> list[tuple[tuple[bool, bool, int], tuple[Any, ...]]]:
         """People that ``people`` finds, with the values that order them, and their fields."""
         found = []
@@ -186,12 +194,15 @@ class State:
                 names = list(dict.fromkeys(stay.plate[0] for stay in live if stay.plate[0]))
                 name = names[0] if names else None
                 aliases = (*dict.fromkeys(alias for stay in live for alias in stay.plate[1]), *names[1:])
+            elif uid in self.users:
+                for stay in self.waiting(uid):
+                    name, aliases = stay.plate[0] or name, stay.plate[1] or aliases
             if uid == wanted or folded(uid).startswith(folded(wanted)) or any(
                 some_word_starts_with(text, wanted) for text in (name or "", *aliases)
             ):  # fmt: skip
                 last = max((stay.seen for stay in live), default=seen)
                 facts = (uid, name, aliases, bool(live), moment(last), len(live))
-                found.append(((uid == wanted, uid in self.users, seen), facts))
+                found.append(((uid == wanted, bool(live), seen), facts))
         return found
 
     # -- what the indexes must hold -----------------------------------------------------------------------------------

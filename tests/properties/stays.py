@@ -114,6 +114,7 @@ class Stay:
     last_ip: str | None = None
     authenticated: int | None = None  #: ms; None: at login
     staff: str | None = None  #: the member of staff who began it on behalf of the user
+    device_id: str | None = None  #: of the latest login
     is_new_device: bool = False
     demanded: int | None = None  #: when staff required a new sign-in, ms
     end: End | None = None
@@ -140,6 +141,11 @@ class Stay:
     def device(self) -> str | None:
         device: str | None = self.given.get("device")
         return device
+
+    @property
+    def limited(self) -> tuple[str | None, str | None]:
+        """What the limit per device counts by: the id, or the label."""
+        return self.device_id, None if self.device_id else self.device
 
     @property
     def plate(self) -> NamePlate:

@@ -17,7 +17,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from presence_core.operations.maintenance import repair, sweep
 from presence_core.operations.search import rebuild
-from presence_core.operations.sessions import login_calls, validate
+from presence_core.operations.sessions import login_calls, settle, validate
 from tests.properties.crashes import Crashes
 from tests.properties.drawing import CASES, CRASH_CASES, LOSS_CASES, Case
 from tests.properties.losses import Losses
@@ -44,7 +44,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small limits, so that a history reaches them."""
     monkeypatch.setattr(sweep, "ROUND", 4)
-    monkeypatch.setattr(sweep, "BATCH", 2)
+    for module in (sweep, settle):
+        monkeypatch.setattr(module, "BATCH", 2)
     monkeypatch.setattr(validate, "BATCH", 3)
     monkeypatch.setattr(rebuild, "BATCH", 2)
     monkeypatch.setattr(repair, "PRUNE_FROM", 1)

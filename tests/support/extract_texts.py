@@ -8,7 +8,7 @@ from typing import IO, Any
 
 Ids = str | tuple[str, ...]
 
-FUNCTIONS = {"_": 1, "gettext": 1, "ngettext": 2}
+FUNCTIONS = {"_": 1, "gettext": 1, "ngettext": 2, "Sentence": 1, "Counted": 2}
 """Function → how many of its arguments are texts."""
 
 
@@ -31,7 +31,8 @@ def extract_texts(
         given = [text.value for text in call.args if isinstance(text, ast.Constant) and isinstance(text.value, str)]
         if name in FUNCTIONS and given:
             assert len(given) == FUNCTIONS[name], f"line {call.lineno}"
-            yield call.lineno, name, given[0] if len(given) == 1 else tuple(given), []
+            keyword = "gettext" if len(given) == 1 else "ngettext"  # a name that Babel knows
+            yield call.lineno, keyword, given[0] if len(given) == 1 else tuple(given), []
 
 
 def _strings(node: ast.AST | None) -> Iterator[ast.Constant]:

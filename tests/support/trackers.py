@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -22,7 +22,7 @@ class _Awaited:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._target, name)
-        if not inspect.iscoroutinefunction(value):
+        if not asyncio.iscoroutinefunction(value):
             return value
         return lambda *args, **options: self._loop.run(value(*args, **options))
 

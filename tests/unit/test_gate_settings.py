@@ -12,8 +12,8 @@ import pytest
 
 from presence_core import InvalidArgument, Settings
 from presence_dashboard import ticket_links
-from presence_dashboard.gate import sign_in_limits
-from presence_dashboard.gate.sign_in_limits import SignInLimits
+from presence_dashboard.gate.limits import sign_in_limits
+from presence_dashboard.gate.limits.sign_in_limits import SignInLimits
 from presence_dashboard.gate_settings import Config, staff_environ
 from tests.support.servers import free_port
 
@@ -85,6 +85,23 @@ def test_a_ticket_is_quoted_in_its_address(
     monkeypatch.setenv("PRESENCE_TICKET_URL", "https://t.example/browse/({ticket})?x={ticket}")
     assert ticket_links.address(ticket) == address
     assert ticket is None or address is None or ticket_links.markdown(ticket).endswith(f"]({address})")
+
+
+@pytest.mark.parametrize(
+    ("text", "ticket", "address"),
+    [
+        ("https://t.example/browse/FR-1", "FR-1", "https://t.example/browse/FR-1"),
+        (" HTTPS://T.example/browse/FR%2F1/?focus=2#c ", "FR/1", "https://t.example/browse/FR%2F1"),
+        ("https://t.example/projects/FR", "https://t.example/projects/FR", None),
+        ("javascript://t.example/%0Aalert(1)", "javascript://t.example/%0Aalert(1)", None),
+    ],
+)
+def test_a_pasted_address_is_the_ticket_in_it_and_another_is_no_link(
+    text: str, ticket: str, address: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ticket_links.ticket_of(text) == text.strip()
+    monkeypatch.setenv("PRESENCE_TICKET_URL", "https://t.example/browse/{ticket}")
+    assert (ticket_links.ticket_of(text), ticket_links.address(text)) == (ticket, address)
 
 
 @pytest.mark.parametrize(("environ", "sentence"), WRONG)

@@ -15,6 +15,7 @@ BAD: list[tuple[str, Any]] = [
     *(("absolute_timeout", value) for value in (0, 1.5, None, 315_360_001)),
     *(("max_sessions", value) for value in (0, 1001, None, 1.5, "3", True)),
     *(("max_sessions_per_device", value) for value in (0, 1001, "3")),
+    *(("rotate_grace", value) for value in (-1, 301, 1.5, "30", None, True)),
     *(("on_limit", value) for value in ("", "drop", None)),
     *((f"keep_{what}", value) for what in ("kicked", "replaced", "expired", "logout", "people") for value in (-1, 1.5)),
     *(("keep_history_10s", value) for value in (0, 3599, 30 * 86_400 + 1, 1.5, "3600", None, True)),

@@ -50,7 +50,8 @@ def run(code: str, page: str, **names: Any) -> dict[str, Any]:
 
 
 def test_every_block_of_these_pages_is_tested() -> None:
-    pages = ("own_client.md", "cors.md", "rollout.md", "logging.md", "odd_logins.md", "on_behalf.md", "places.md")
+    pages = ("own_client.md", "cors.md", "rollout.md", "logging.md", "odd_logins.md", "on_behalf.md", "places.md",
+             "timeouts.md")  # fmt: skip
     assert [set(blocks(page)) for page in pages] == [
         {"client", "asyncio"},
         {"cors"},
@@ -59,6 +60,7 @@ def test_every_block_of_these_pages_is_tested() -> None:
         {"device"},
         {"behalf"},
         {"distant"},
+        {"kinds", "change", "bulk"},
     ]
 
 
@@ -155,6 +157,21 @@ def test_a_login_far_from_the_last_one_names_both_places(
         for address in ("192.0.2.7", "203.0.113.7"):
             run(blocks("places.md")["distant"], "docs/places.md", presence=presence, address=address)
     assert capsys.readouterr().out == "Lyon, FR, then Tokyo, JP\n"
+
+
+def test_a_kind_of_account_has_timeouts_and_a_limit_and_staff_change_its_timeouts(presence: Presence) -> None:
+    presence.kick("u1019", by="test", reason="test")
+    for replaced in (0, 1):
+        login = run(blocks("timeouts.md")["kinds"], "docs/timeouts.md", presence=presence)["login"]
+        assert (login.session.idle_timeout, len(login.replaced)) == (900, replaced)
+    [session] = run(blocks("timeouts.md")["change"], "docs/timeouts.md", presence=presence)["sessions"]
+    assert (session.idle_timeout, session.absolute_timeout) == (300, 14_400)
+
+
+def test_staff_change_the_timeouts_of_all_that_match(presence: Presence, capsys: pytest.CaptureFixture[str]) -> None:
+    presence.login("ada", device="kiosk")
+    assert run(blocks("timeouts.md")["bulk"], "docs/timeouts.md", presence=presence)["change"].changed == 1
+    assert capsys.readouterr().out == "1 1 0 0\n"
 
 
 # -- roll out ---------------------------------------------------------------------------------------------------------

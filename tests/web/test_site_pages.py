@@ -15,6 +15,7 @@ from presence_core import InvalidArgument
 from presence_core.trackers import AsyncLastSeenTracker, AsyncMinuteSetTracker
 from presence_core.web.proxies import Proxies
 from presence_core.web.service.site_pages.access import AddressLimiter
+from presence_core.web.service.site_pages.new_visitors import NewVisitors
 from presence_core.web.service.site_pages.options import Pages
 from presence_core.web.service.site_pages.script import SCRIPT
 from presence_core.web.service.site_pages.visitors import LeftPages
@@ -125,6 +126,75 @@ def test_a_visitor_is_known_by_a_cookie_that_the_lists_do_not_contain(bed: Bed) 
         assert "; Secure" in new_visitor(s).ask("GET", "/counter", headers=headers).headers["set-cookie"]
 
 
+GOOGLEBOT = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
+
+
+@pytest.mark.parametrize("path", ["/counter", "/visit"])
+@once
+def test_a_client_without_cookies_is_not_a_new_visitor_at_each_call(bed: Bed, path: str) -> None:
+    s = site(bed)
+
+    def calls(number: int, query: str = "", **headers: str) -> list[dict[str, Any]]:
+        return [new_visitor(s).ask("POST", path + query, headers=headers).json() for _ in range(number)]
+
+    answers = calls(100)
+    assert answers[:3] == [{"online": 1}, {"online": 2}, {"online": 3}], "they may be three people at one address"
+    assert answers[3:] == [{"online": 3, "not_counted": "no_cookie"}] * 97
+    assert calls(1, **{"User-Agent": "another browser"}) == [{"online": 4}]
+    assert calls(20, "?page=a1", **{"User-Agent": "a third"}) == [{"online": 5}] * 20, "one page is one visitor"
+    person = new_visitor(s)
+    assert person.ask("POST", path).json() == {"online": 5, "not_counted": "no_cookie"}
+    assert person.get(path) == {"online": 6}, "with the cookie they are counted"
+    for _ in range(5):
+        person = new_visitor(s)
+        person.headers = {"User-Agent": "keeps cookies"}
+        person.ask("POST", path)
+        person.ask("POST", path)
+    assert person.get(path) == {"online": 11}, "visitors whose cookie came back are no longer new"
+
+
+@once
+def test_crawlers_are_counted_apart(bed: Bed) -> None:
+    s = site(bed)
+    assert s.get("/counter") == {"online": 1}
+    bot = new_visitor(s)
+    bot.headers = {"User-Agent": GOOGLEBOT}
+    for path, online in (("/counter", 1), ("/visit", 0), ("/counter", 1)):
+        answer = bot.ask("GET", path)
+        assert answer.json() == {"online": online, "not_counted": "bot"}
+        assert "set-cookie" not in answer.headers
+    user = new_visitor(s)
+    user.headers = {"User-Agent": GOOGLEBOT, "Authorization": f"Bearer {s.p.login('ada').token}"}
+    assert user.get("/counter") == {"online": 2}, "a session is no crawler's, whatever the browser says"
+    for _ in range(4):
+        new_visitor(s).get("/counter")
+    metrics = s.ask("GET", "/metrics", headers={"Authorization": "Bearer key.read"}).text
+    counted = dict(re.findall(r'^presence_page_calls_total\{caller="(\w+)"\} (\d+)', metrics, re.MULTILINE))
+    assert counted == {"visitor": "3", "bot": "3", "user": "1", "no_cookie": "2"}
+
+
+def test_of_visitors_whose_cookie_never_came_back_few_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    new_visitors = NewVisitors()
+    source = ("/visit", "192.0.2.1", "a browser")
+    assert [new_visitors.admit(source, None, f"cookie-{n}") for n in range(5)] == [
+        "cookie-0",
+        "cookie-1",
+        "cookie-2",
+        None,
+        None,
+    ]
+    new_visitors.came_back(source, "cookie-1")
+    new_visitors.came_back(("/visit", "192.0.2.2", "a browser"), "cookie-1")
+    assert new_visitors.admit(source, None, "cookie-5") == "cookie-5"
+    now[0] += 600
+    assert new_visitors.admit(source, None, "cookie-6") == "cookie-6", "the others have left the window"
+    for number in range(10_001):
+        new_visitors.admit(("/visit", str(number), ""), None, "cookie")
+    assert len(new_visitors._sources) == 10_000
+
+
 # -- R5 ---------------------------------------------------------------------------------------------------------------
 
 
@@ -188,6 +258,22 @@ def test_a_visit_with_a_token_is_a_heartbeat(bed: Bed) -> None:
     s.ask("POST", "/visit", headers={"Authorization": f"Bearer {login.token}"})
     [now] = s.p.sessions("ada")
     assert (now.last_seen - login.session.last_seen).total_seconds() == 60
+
+
+@once
+def test_of_several_cookies_the_first_live_session_visits(bed: Bed) -> None:
+    s = site(bed)
+    live, ended, kicked = (s.p.login("ada") for _ in range(3))
+    s.p.logout("ada", ended.session.session_id)
+    s.p.kick("ada", kicked.session.session_id, by="staff", reason="test")
+    for tokens, is_ada in (
+        (["", ended.token, live.token], True),
+        (["junk", live.token], True),
+        ([live.token, kicked.token], False),
+    ):
+        cookie = "; ".join(f"presence={token}" for token in tokens)
+        members = s.ask("GET", "/online", headers={"Cookie": cookie}).json()["members"]
+        assert (members is not None) == is_ada, tokens
 
 
 # -- who may ----------------------------------------------------------------------------------------------------------

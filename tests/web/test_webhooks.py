@@ -79,6 +79,23 @@ def test_a_distant_login_is_sent_with_both_places_and_times(bed: Bed, receiver: 
 
 
 @on("valkey-sync")
+def test_the_first_use_of_an_old_token_is_sent(bed: Bed, receiver: Receiver, tmp_path: Path) -> None:
+    p = bed.connect(rotate_grace=30)
+    p.freeze()
+    with Webhooks(p, [receiver.url], SECRET, position=tmp_path / "hooks", kinds=["old_token"], **QUICK):
+        login = p.login("ada", name="Ada", device="phone")
+        p.rotate(login.token)
+        p.advance(30)
+        for _ in range(2):
+            assert not p.validate(login.token)
+        until(lambda: len(receiver.taken) == 1)
+    [sent] = receiver.taken
+    assert (sent["type"], sent["session_id"], sent["name"], sent["device"]) == (
+        "old_token", login.session.session_id, "Ada", "phone",
+    )  # fmt: skip
+
+
+@on("valkey-sync")
 def test_a_login_that_staff_doubted_before_it_was_sent_is_sent_whole(
     bed: Bed, receiver: Receiver, tmp_path: Path
 ) -> None:
@@ -300,7 +317,7 @@ def test_an_event_that_another_program_added_stops_no_webhook(
 ) -> None:
     with Webhooks(p, [receiver.url], SECRET, position=tmp_path, **QUICK):
         p.login("ada")
-        for kind in ("kicked", "sign_in_required", "new_device", "distant", "gap", "\udcff", ""):
+        for kind in ("kicked", "sign_in_required", "new_device", "distant", "old_token", "gap", "\udcff", ""):
             for ref in ("", "x", ":", "a:b", "a\nb:session-1", b"\xff:session-1", "x" * 300 + ":session-1"):
                 name = kind.encode("utf-8", "surrogateescape")
                 raw.xadd(p.context.keys.shard("ada").events, {"k": name, "r": ref, "a": "9" * 5000})
@@ -493,7 +510,9 @@ def test_a_signature_depends_on_body_secret_and_time() -> None:
 
 
 _URLS = "urls must be a list of 1 to 100 URLs: http or https, in ASCII, without user and password."
-_KINDS = "kinds must be some of kicked, blocked, unblocked, revoked, sign_in_required, new_device, distant, gap."
+_KINDS = (
+    "kinds must be some of kicked, blocked, unblocked, revoked, sign_in_required, new_device, distant, old_token, gap."
+)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Bulk kicks: ``presence kick-where`` starts a job, ``jobs`` lists jobs, ``job`` shows or controls one."""
+"""Bulk kicks: ``presence kick-refs`` names sessions; ``kick-where`` starts a job, ``jobs`` and ``job`` control jobs."""
 
 from __future__ import annotations
 
@@ -13,15 +13,24 @@ from presence_core.cli.arguments import (
     add_filters,
     add_page,
     add_staff_fields,
-    check_staff_fields,
+    check_bulk,
     session_filter,
 )
-from presence_core.cli.output import ProgressLine, count_of, format_time, print_error, print_page, print_result, table
+from presence_core.cli.output import (
+    ProgressLine,
+    count_of,
+    format_time,
+    how_ended,
+    print_error,
+    print_page,
+    print_result,
+    table,
+)
 from presence_core.cli.prompts import confirm_count
 from presence_core.cli.replica_wait import unconfirmed_warning
 from presence_core.client import Presence
-from presence_core.errors import InvalidArgument, PresenceError
-from presence_core.models import Job, KickPreview
+from presence_core.errors import PresenceError
+from presence_core.models import NO_RUNNER, Job, KickPreview, plain
 
 _COLUMNS: Final = {
     "STARTED (UTC)": "created", "STATE": "state", "ENDED": "kicked", "OF": "total", "BY": "by", "REASON": "reason",
@@ -40,6 +49,9 @@ def add_commands(add_command: AddCommand) -> None:
     kick.add_argument("--dry-run", action="store_true", help="only print how many match")
     kick.add_argument("--expected", type=int, metavar="N", help="refuse if more than N match")
     kick.add_argument("--yes", action="store_true", help="do not ask for confirmation; needs --expected")
+    refs = add_command("kick-refs", _kick_refs, "End up to 1,000 sessions of any users.", changes=True)
+    refs.add_argument("refs", nargs="+", metavar="USER:SESSION", help="user id, a colon, session id")
+    add_staff_fields(refs, message_for="users")
     jobs = add_command("jobs", _jobs, "List bulk kicks, newest first.")
     add_page(jobs)
     help = "Show, pause, resume or cancel a bulk kick."
@@ -53,7 +65,7 @@ def add_commands(add_command: AddCommand) -> None:
 
 
 def _kick_where(presence: Presence, args: argparse.Namespace) -> int:
-    _check_arguments(args)
+    check_bulk(args, "be ended")
     preview = presence.preview_kick(session_filter(args), exclude=args.exclude)
     found = f"{count_of(preview.total, 'live session')} match, as of {format_time(preview.as_of)} UTC."
     if args.dry_run or not preview.total:
@@ -69,19 +81,23 @@ def _kick_where(presence: Presence, args: argparse.Namespace) -> int:
     return _run_job(presence, args, job)
 
 
+def _kick_refs(presence: Presence, args: argparse.Namespace) -> int:
+    result = presence.kick_refs(args.refs, by=actor(args), reason=args.reason, message=args.message, ticket=args.ticket)
+    lines = [f"Kicked {count_of(result.count, 'session')}."]
+    lines += [f"{ended.ref} had already ended{how_ended(ended)}" for ended in result.already_ended]
+    lines += [f"{ref} is unknown, or its end is no longer kept." for ref in result.not_found]
+    warning = unconfirmed_warning(presence) if result else []
+    errors = {ref: str(error) for ref, error in result.failed.items()}
+    print_result(args, plain(result) | {"failed": errors}, [*lines, *warning])
+    for ref, error in errors.items():
+        print_error(f"{ref} may still be live. {error}")
+    return 3 if errors else 0 if result else 1
+
+
 def _people_lines(preview: KickPreview) -> list[str]:
     """Whose sessions match, and by what."""
     rows = [(person.uid, person.name or "-", ", ".join(person.matched_by) or "-") for person in preview.people]
     return list(table([("USER", "NAME", "MATCHED BY"), *rows])) if rows else []
-
-
-def _check_arguments(args: argparse.Namespace) -> None:
-    if not args.dry_run:
-        if args.reason is None:
-            raise InvalidArgument("reason", "must be given")
-        check_staff_fields(args)
-    if args.yes and args.expected is None:
-        raise InvalidArgument("expected", "must be given with --yes: the most sessions that may be ended")
 
 
 def _run_job(presence: Presence, args: argparse.Namespace, job: Job) -> int:
@@ -126,6 +142,13 @@ def _job_lines(job: Job) -> Iterable[str]:
         yield job.error
 
 
+def _no_runner(presence: Presence, job: Job) -> Iterable[str]:
+    if job.state == "running":
+        status = presence.worker_status()
+        if status is None or not status.alive:
+            yield NO_RUNNER
+
+
 def _jobs(presence: Presence, args: argparse.Namespace) -> int:
     page = presence.jobs(limit=args.limit, cursor=args.cursor)
     return print_page(args, page, _COLUMNS, "There are no bulk kicks.")
@@ -141,5 +164,6 @@ def _job(presence: Presence, args: argparse.Namespace) -> int:
         job = presence.cancel_job(args.id, by=actor(args))
     else:
         job = presence.job(args.id)
-    print_result(args, job, _job_lines(job) if job else [f"There is no job {args.id}."])
+    lines = [*_job_lines(job), *_no_runner(presence, job)] if job else [f"There is no job {args.id}."]
+    print_result(args, job, lines)
     return 0 if job else 1

@@ -122,7 +122,7 @@ def _new_file(path: str) -> Iterator[tuple[IO[str], Callable[[], None]]]:
 
             yield out, commit
     except OSError as error:
-        raise InvalidArgument("output", f"cannot be written: {error.strerror}") from None
+        raise InvalidArgument("output", f"cannot be written: {error.strerror}", "unusable_file") from None
     finally:
         with contextlib.suppress(OSError):  # moved, or never made
             os.unlink(temporary)
@@ -158,7 +158,7 @@ def _import(presence: Presence, args: argparse.Namespace) -> int:
 def _open_source(path: str) -> IO[bytes]:
     """The file. Standard input and pipes are copied to a temporary file, because the import reads twice."""
     if path == "-" and sys.stdin is None:
-        raise InvalidArgument("file", "cannot be read: standard input is closed")
+        raise InvalidArgument("file", "cannot be read: standard input is closed", "unusable_file")
     try:
         source = sys.stdin.buffer if path == "-" else open(path, "rb")  # noqa: SIM115
         if path != "-" and stat.S_ISREG(os.fstat(source.fileno()).st_mode):
@@ -168,7 +168,7 @@ def _open_source(path: str) -> IO[bytes]:
             shutil.copyfileobj(source, copy)
         return copy
     except OSError as error:
-        raise InvalidArgument("file", f"cannot be read: {error.strerror}") from None
+        raise InvalidArgument("file", f"cannot be read: {error.strerror}", "unusable_file") from None
 
 
 @contextlib.contextmanager
@@ -180,7 +180,7 @@ def _open_tokens(path: str | None) -> Iterator[IO[str] | None]:
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
-        raise InvalidArgument("tokens", f"must name a new file: {error.strerror}") from None
+        raise InvalidArgument("tokens", f"must name a new file: {error.strerror}", "unusable_file") from None
     with open(descriptor, "w", encoding="utf-8") as out:
         yield out
 

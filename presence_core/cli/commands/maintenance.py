@@ -15,7 +15,7 @@ from presence_core.cli.output import ProgressLine, count_of, print_error, print_
 from presence_core.cli.telemetry import start_telemetry
 from presence_core.client import Presence
 from presence_core.logs import start_logs
-from presence_core.settings import FACETS
+from presence_core.schema.conditions import FACETS
 from presence_core.worker import Worker
 
 

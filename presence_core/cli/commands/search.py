@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, get_args
 
 from presence_core.cli.arguments import AddCommand, add_filters, add_page, session_filter
 from presence_core.cli.commands.sessions import session_columns
 from presence_core.cli.output import count_of, format_time, next_page, print_result, records_table, table
 from presence_core.client import Presence
 from presence_core.filters import SessionFilter
-from presence_core.models import Counts, Page, Person, Plan, Session
+from presence_core.models import Counts, ListOrder, Page, Person, Plan, Session
+from presence_core.schema.conditions import FACETS
 
 _READS: Final = {
     "uid": "sessions of the user",
@@ -20,6 +21,7 @@ _READS: Final = {
     "ip": "entries of the address index",
     "login": "sessions between two login times, newest first",
     "list": "sessions of the list, newest first",
+    "last_seen": "users, last seen first",
 }
 """What a plan reads, by ``Plan.index``."""
 
@@ -27,7 +29,9 @@ _PEOPLE_INDEXES: Final = {"uid", "name", "alias"}
 
 
 def add_commands(add_command: AddCommand) -> None:
-    listing = add_command("list", _list, "List live sessions, newest login first.")
+    listing = add_command("list", _list, "List live sessions, newest login first, or last seen first.")
+    help = "login: newest login first (the default); last_seen: last seen first"
+    listing.add_argument("--order", choices=get_args(ListOrder), default="login", help=help)
     instead = listing.add_mutually_exclusive_group()
     add_page(listing, cursor=instead)
     instead.add_argument("--count", action="store_true", help="print only the exact number of sessions")
@@ -37,23 +41,21 @@ def add_commands(add_command: AddCommand) -> None:
     people.add_argument("text", help="uid, name, email, email domain or phone number, or the start of it")
     people.add_argument("--limit", type=int, default=20, help="how many, 1 to 100 (default 20)")
     facets = add_command("facets", _facets, "Count live sessions per value of a field, most frequent first.")
-    facets.add_argument(
-        "field", help="device, app, app_version, os, browser, country, network, or an attribute of PRESENCE_FACETS"
-    )
+    facets.add_argument("field", help=f"{', '.join(FACETS)}, or an attribute of PRESENCE_FACETS")
 
 
 def _list(presence: Presence, args: argparse.Namespace) -> int:
     filter = session_filter(args)
     wanted = filter if filter.given else None
     if args.explain:
-        plan = presence.explain(wanted)
+        plan = presence.explain(wanted, order=args.order)
         print_result(args, plan, [_plan_sentence(plan)])
         return 0
     if args.count:
         number = presence.count_sessions(wanted)
         print_result(args, {"count": number}, [str(number)])
         return 0
-    page = presence.list_sessions(wanted, limit=args.limit, cursor=args.cursor)
+    page = presence.list_sessions(wanted, order=args.order, limit=args.limit, cursor=args.cursor)
     print_result(args, page, _page_lines(page, filter, args))
     found = page.items or page.next_cursor or args.cursor
     return 0 if found or not filter.given else 1
@@ -142,6 +144,6 @@ def _facets(presence: Presence, args: argparse.Namespace) -> int:
 
 def _facet_lines(field: str, values: dict[str, int], counts: Counts) -> list[str]:
     rows = [(field.upper(), "SESSIONS"), *((value, f"{number:,}") for value, number in values.items())]
-    swept = f"exact as of the last sweep, {format_time(counts.swept_at)} UTC" if counts.swept_at else "no sweep yet"
-    total = count_of(counts.sessions, "live session")
-    return [*table(rows), f"{count_of(len(values), 'value')} in {sum(values.values()):,} of {total}; {swept}"]
+    total = f"{count_of(counts.sessions, 'live session')}, counted at {format_time(counts.as_of)} UTC"
+    draining = "; it may still count sessions that were revoked" if counts.draining else ""
+    return [*table(rows), f"{count_of(len(values), 'value')} in {sum(values.values()):,} of {total}{draining}"]

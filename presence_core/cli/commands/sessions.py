@@ -11,6 +11,7 @@ from presence_core.cli.output import count_of, print_error, print_page, print_re
 from presence_core.client import Presence
 from presence_core.errors import LoginRefused
 from presence_core.models import Session
+from presence_core.schema.endings import in_words
 
 SESSION_COLUMNS: Final = {
     "LOGIN (UTC)": "login_at", "USER": "uid", "NAME": "name", "DEVICE": "device", "APP": "app", "BROWSER": "browser",
@@ -37,7 +38,7 @@ def add_commands(add_command: AddCommand) -> None:
     add_command("watch", _watch, "Print logins and ends as they happen, as JSON lines.", json=False)
     ended = add_command("ended", _ended, "List ended sessions and why they ended, newest end first.")
     ended.add_argument("uid", nargs="?", help="only sessions of this user")
-    ended.add_argument("--reason", help="only this end reason: logout, expired, kicked or replaced")
+    ended.add_argument("--reason", help=f"only this end reason: {in_words()}")
     ended.add_argument("--by", help="only sessions that this staff member ended")
     add_period(ended)
     add_page(ended)
@@ -62,6 +63,7 @@ def _add_login(add_command: AddCommand) -> None:
     login.add_argument("--reason", help="why, for the audit; with --on-behalf-by")
     login.add_argument("--idle-timeout", type=int, metavar="SECONDS")
     login.add_argument("--absolute-timeout", type=int, metavar="SECONDS")
+    login.add_argument("--max-sessions", type=int, metavar="NUMBER", help="live sessions that the user may have")
 
 
 def _counts(presence: Presence, args: argparse.Namespace) -> int:
@@ -106,8 +108,8 @@ def _login(presence: Presence, args: argparse.Namespace) -> int:
                                app_version=args.app_version, ip=args.ip, user_agent=args.user_agent,
                                attributes=attributes_of(args), session_id=args.session_id,
                                idle_timeout=args.idle_timeout, absolute_timeout=args.absolute_timeout,
-                               methods=args.method, device_id=args.device_id, on_behalf_by=args.on_behalf_by,
-                               reason=args.reason)  # fmt: skip
+                               max_sessions=args.max_sessions, methods=args.method, device_id=args.device_id,
+                               on_behalf_by=args.on_behalf_by, reason=args.reason)  # fmt: skip
     except LoginRefused as error:
         print_error(error.sentence)
         return 1

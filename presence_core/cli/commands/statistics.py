@@ -17,6 +17,7 @@ from presence_core.cli.output import count_of, format_time, print_result, record
 from presence_core.client import Presence
 from presence_core.errors import InvalidArgument
 from presence_core.models import Counts, WorkerStatus
+from presence_core.schema.endings import END_COUNTS
 
 _FACETS: Final = ("device", "app", "browser")
 _TOP: Final = 5
@@ -26,14 +27,12 @@ _MINUTES: Final = 10
 """Minutes over which ``per minute`` is the mean."""
 
 
-_ENDS: Final = ("logouts", "kicked", "expired", "replaced")
-
-_RATES: Final = ("logins", *_ENDS, "new_devices", "distant_logins")
+_RATES: Final = ("logins", *END_COUNTS, "new_devices", "distant_logins")
 
 _HISTORY_COLUMNS: Final = {
     "FROM (UTC)": "at", "USERS": "users", "SESSIONS": "sessions", "LEAST": "sessions_min", "MEAN": "sessions_mean",
-    "MOST": "sessions_max", "LOGINS": "logins", "LOGOUTS": "logouts", "KICKED": "kicked", "EXPIRED": "expired",
-    "REPLACED": "replaced", "NEW DEVICES": "new_devices", "DISTANT": "distant_logins",
+    "MOST": "sessions_max", "LOGINS": "logins", **{name.upper(): name for name in END_COUNTS},
+    "NEW DEVICES": "new_devices", "DISTANT": "distant_logins",
 }  # fmt: skip
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -128,7 +127,7 @@ def _overview_lines(overview: _Overview) -> Iterator[str]:
     if peak := overview.peak_today:
         yield f"peak today   {peak.sessions:,} sessions (hour of {peak.hour:%H:%M} UTC), {peak.users:,} users"
     if rates := overview.per_minute:
-        ends = sum(rates[name] for name in _ENDS)
+        ends = sum(rates[name] for name in END_COUNTS)
         yield f"per minute   {rates['logins']:,.1f} logins, {ends:,.1f} ends (last {_MINUTES} minutes)"
     else:
         yield "per minute   unknown: no worker has recorded samples recently"
@@ -177,4 +176,4 @@ def _start(since: str, now: datetime) -> datetime | float:
             return now - timedelta(seconds=int(since[:-1]) * _UNITS[since[-1]])
         return parse_time(since)
     except (ValueError, OverflowError, argparse.ArgumentTypeError):
-        raise InvalidArgument("since", "must be like 30m, 24h or 7d, or an ISO time") from None
+        raise InvalidArgument("since", "must be like 30m, 24h or 7d, or an ISO time", "malformed") from None

@@ -9,7 +9,7 @@
 -- ARGV: 1 now|'' 2 policy's audit cap 3 id 4 pause|resume|cancel 5 by 6 outcome for the audit 7 seconds that it is kept
 -- returns: {1: changed; 0: it had this state already; -1: not possible from this state, the state before|'', epoch}
 local job, running, audit = unpack(KEYS)
-local given_now, audit_cap, id, change, by, outcome, keep = unpack(ARGV)
+local given_now, audit_cap, id, change, by, outcome, keep = unpack(ARGV, 1, ARGS)
 local now = clock(given_now)
 local bad = foreign('HLEN', job, 'SCARD', running, 'XLEN', audit)
 if bad then return bad end

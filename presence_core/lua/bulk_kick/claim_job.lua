@@ -14,8 +14,8 @@
 -- returns: {this runner's epoch; 0: another runner has claimed it, or it does not run, or not yet; -1: there is no such
 --          job; -2: it needs a newer process, ms until it may begin}
 local job, running = unpack(KEYS)
-local given_now, id, token, claim_ms, keep, given_epoch, highest_epoch, known = unpack(ARGV)
-local now, own_epoch, has_progress = clock(given_now), tonumber(given_epoch), #ARGV > 8
+local given_now, id, token, claim_ms, keep, given_epoch, highest_epoch, known = unpack(ARGV, 1, ARGS)
+local now, own_epoch, has_progress = clock(given_now), tonumber(given_epoch), #ARGV > ARGS
 local bad = foreign('HLEN', job, 'SCARD', running)
 if bad then return bad end
 local state, owner, beat, epoch, closed, needs, not_before =
@@ -27,7 +27,7 @@ end
 local unclosed = state == 'cancelled' and not closed -- the list of running jobs keeps it until the audit has the count
 if state ~= 'running' and not unclosed then redis.call('SREM', running, id) end
 if not state then return {-1, 0} end
-if owner == token and has_progress then redis.call('HSET', job, unpack(ARGV, 9)) end
+if owner == token and has_progress then redis.call('HSET', job, unpack(ARGV, ARGS + 1)) end
 if state ~= 'running' then return {0, 0} end
 local wait = whole(not_before) - now
 if wait > 0 then return {0, wait} end

@@ -7,11 +7,12 @@
 -- include: staff/audit_entry
 -- include: bulk_kick/fencing_epoch
 -- KEYS: 1 job 2 running 3 audit
--- ARGV: 1 now|'' 2 policy's audit cap 3 id 4 token|'' 5 done|failed|cancelled 6 error|'' 7 outcome for
---       the audit 8 seconds that it is kept 9 sessions that it has looked at|'' (cancelled)
+-- ARGV: 1 now|'' 2 policy's audit cap 3 id 4 token|'' 5 done|failed|cancelled 6 error|'' 7 its code|''
+--       8 outcome for the audit 9 seconds that it is kept 10 sessions that it has looked at|'' (cancelled)
 -- returns: 1; 0: it was paused or cancelled, or another runner has claimed it
 local job, running, audit = unpack(KEYS)
-local given_now, audit_cap, id, token, new_state, error_text, outcome, keep, examined = unpack(ARGV)
+local given_now, audit_cap, id, token, new_state, error_text, error_code, outcome, keep, examined =
+  unpack(ARGV, 1, ARGS)
 local now, cancelled = clock(given_now), new_state == 'cancelled'
 local bad = foreign('HLEN', job, 'SCARD', running, 'XLEN', audit)
 if bad then return bad end
@@ -23,8 +24,8 @@ if state ~= (cancelled and 'cancelled' or 'running') then return 0 end
 
 -- Nothing below can fail.
 if not cancelled then
-  redis.call('HSET', job, 'state', new_state, 'error', error_text, 'examined', examined, 'epoch', ms(whole(epoch) + 1),
-             'updated', ms(now), 'finished', ms(now))
+  redis.call('HSET', job, 'state', new_state, 'error', error_text, 'error_code', error_code, 'examined', examined,
+             'epoch', ms(whole(epoch) + 1), 'updated', ms(now), 'finished', ms(now))
 end
 redis.call('HSET', job, 'closed', '1')
 redis.call('HDEL', job, 'cursor') -- it names a session

@@ -10,7 +10,7 @@
 -- returns: 1; 0: it was there already
 local job, jobs, running, audit = unpack(KEYS)
 local given_now, audit_cap, id, keep, most_listed, token, by, reason, message, ticket, outcome, delay =
-  unpack(ARGV)
+  unpack(ARGV, 1, ARGS)
 local now = clock(given_now)
 local bad = foreign('HLEN', job, 'ZCARD', jobs, 'SCARD', running, 'XLEN', audit)
 if bad then return bad end
@@ -18,7 +18,7 @@ if redis.call('HEXISTS', job, 'state') == 1 then return 0 end
 
 -- Nothing below can fail.
 redis.call('HSET', job, 'state', 'running', 'by', by, 'reason', reason, 'message', message, 'ticket', ticket,
-           'created', ms(now), 'updated', ms(now), 'owner', token, 'beat', ms(now), unpack(ARGV, 13))
+           'created', ms(now), 'updated', ms(now), 'owner', token, 'beat', ms(now), unpack(ARGV, ARGS + 1))
 if delay ~= '0' then redis.call('HSET', job, 'not_before', ms(now + tonumber(delay))) end
 redis.call('EXPIRE', job, keep)
 redis.call('ZADD', jobs, now, id)

@@ -9,8 +9,6 @@
 -- While facets are counted again, `recount` has the new counters, and `counted` the sessions that are in them already.
 -- include: sessions/packed_core
 
--- The values of a record that facets and tombstones use: a row below.
-local RECORD_FIELDS = {'s', 'c', 'e', 'n', 'a', 'C', 'A', 'f', 'i', 'o', 'g'}
 local MAX_VALUES = 10000
 local PAD = string.rep(' ', 65)
 local BY_ONE = {[1] = '1', [-1] = '-1'} -- a number is converted at each call
@@ -24,20 +22,20 @@ local function declared_members(key, members)
   end))
 end
 
--- Add `by` to the sums of a row's facets.
+-- Add `by` to the sums of a record's facets. `row`: its values, at their places.
 local function add_facets(sums, row, by)
-  local client, agent = string.sub(row[2], 33, 36), string.sub(row[2], 37, 40)
-  client = client == INLINE and 'C' .. (row[6] or '') or 'c' .. client
-  agent = agent == INLINE and 'A' .. string.match(row[7] or '', '^[^\n]*\n?[^\n]*') or 'a' .. agent
+  local client, agent = string.sub(row[R.core], 33, 36), string.sub(row[R.core], 37, 40)
+  client = client == INLINE and 'C' .. (row[R.client] or '') or 'c' .. client
+  agent = agent == INLINE and 'A' .. string.match(row[R.agent] or '', '^[^\n]*\n?[^\n]*') or 'a' .. agent
   sums[client] = (sums[client] or 0) + by
   sums[agent] = (sums[agent] or 0) + by
-  if row[11] then
-    local country, network = string.match(row[11], '^([^\n]*)\n([^\n]*)')
+  if row[R.place] then
+    local country, network = string.match(row[R.place], '^([^\n]*)\n([^\n]*)')
     if country and country ~= '' then sums['k' .. country] = (sums['k' .. country] or 0) + by end
     if network and network ~= '' then sums['n' .. network] = (sums['n' .. network] or 0) + by end
   end
-  if row[8] and row[8] ~= '' then
-    for member in string.gmatch(row[8], '[^\n]+') do sums['x' .. member] = (sums['x' .. member] or 0) + by end
+  if row[R.declared] and row[R.declared] ~= '' then
+    for member in string.gmatch(row[R.declared], '[^\n]+') do sums['x' .. member] = (sums['x' .. member] or 0) + by end
   end
 end
 

@@ -6,7 +6,9 @@ local function foreign(...)
     local command, key = select(i, ...)
     local reply = redis.pcall(command, key)
     if type(reply) == 'table' and reply.err then
-      if not string.find(reply.err, 'WRONGTYPE', 1, true) then return reply end
+      if not string.find(reply.err, 'WRONGTYPE', 1, true) then
+        return redis.error_reply(reply.err .. ' (command ' .. command .. ')') -- Redis may not name it
+      end
       return redis.error_reply('WRONGTYPE ' .. key .. ' holds data that presence_core did not write')
     end
   end

@@ -12,15 +12,15 @@ end
 -- that the table need not grow.
 local function user_keys(uid, first)
   return {uid = uid, live = KEYS[first], devices = KEYS[first + 1], ended = KEYS[first + 2], person = KEYS[first + 3],
-          card = 0, sids = false, scored = false, name = false, aliases = false}
+          card = 0, sids = false, scored = false, name = false, aliases = false, renamed = false}
 end
 
 -- Packed by Settings.policy.
 local function read_policy(packed)
-  local kicked, replaced, expired, logout, people, events, audit, ttl, devices =
-    struct.unpack('>I4I4I4I4I4I4I4I4I4', packed)
-  return {keep = {kicked = kicked, replaced = replaced, expired = expired, logout = logout}, people = people,
-          longest = math.max(kicked, replaced, expired, logout), events = events, audit = audit, ttl = ttl == 1,
+  local KEPT_SECONDS, people, events, audit, ttl, devices =
+    struct.unpack('POLICY_FORMAT', packed)
+  return {keep = {KEPT_BY_REASON}, people = people,
+          longest = math.max(KEPT_SECONDS), events = events, audit = audit, ttl = ttl == 1,
           devices = devices == 1}
 end
 

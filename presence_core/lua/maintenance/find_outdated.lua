@@ -8,7 +8,7 @@
 --       keys 6 how many of each, at most 7 a random number
 -- returns: {{uids}, {refs of ends}}
 local people, ended = unpack(KEYS)
-local given_now, keep_people, cap, shortest, record_prefix, limit, random = unpack(ARGV)
+local given_now, keep_people, cap, shortest, record_prefix, limit, random = unpack(ARGV, 1, ARGS)
 local now = clock(given_now)
 limit = tonumber(limit)
 local function before(seconds) return ms(now - tonumber(seconds) * 1000) end

@@ -15,7 +15,8 @@
 --       repair: also puts back entries of lists, from the other lists and the records
 -- returns: {ended, repaired}
 local k, last_list_key = shard_keys()
-local now, policy, mode, number_of_users = clock(ARGV[1]), read_policy(ARGV[2]), ARGV[3], tonumber(ARGV[4])
+local given_now, packed_policy, mode, users_given = unpack(ARGV, 1, ARGS)
+local now, policy, number_of_users = clock(given_now), read_policy(packed_policy), tonumber(users_given)
 local is_repair = mode == 'repair'
 local labels = is_repair and KEYS[#KEYS]
 local first_record = last_list_key + 4 * number_of_users + 1
@@ -27,7 +28,7 @@ local revoked, revoked_at = watermark(k.meta)
 local function read_users()
   local users = {}
   for i = 1, number_of_users do
-    local user = user_keys(ARGV[4 + i], last_list_key + 4 * i - 3)
+    local user = user_keys(ARGV[ARGS + i], last_list_key + 4 * i - 3)
     user.card = redis.pcall('SCARD', user.live)
     if type(user.card) == 'table' then user.card = 0 end -- a foreign type must not stop the sessions of other users
     users[i] = user
@@ -36,17 +37,18 @@ local function read_users()
 end
 
 local function read_items(users)
-  local items, refs, at = {}, {}, 5 + number_of_users
+  local items, refs, at = {}, {}, ARGS + 1 + number_of_users
   for i = 1, #KEYS - first_record + (is_repair and 0 or 1) do
     local user, sid, record = users[tonumber(ARGV[at])], ARGV[at + 1], KEYS[first_record + i - 1]
-    local row = redis.pcall('HMGET', record, unpack(RECORD_FIELDS))
-    local item = {user = user, sid = sid, ref = user.uid .. ':' .. sid, record = record, row = row, has_ended = row[3],
-                  how = false, core = false, seen = 0, deadline = 0, login = 0, is_absolute = false}
-    if is_intact(row[1], row[2]) then
-      item.core, item.seen = row[2], tonumber(row[1])
-      item.deadline, item.login, item.is_absolute = deadline_of(item.seen, row[2])
+    local row = redis.pcall('HMGET', record, COUNTED_FIELDS)
+    local item = {user = user, sid = sid, ref = user.uid .. ':' .. sid, record = record, row = row,
+                  has_ended = row[R.end_reason], how = false, core = false, seen = 0, deadline = 0, login = 0,
+                  is_absolute = false, is_noted = false}
+    if is_intact(row[R.seen], row[R.core]) then
+      item.core, item.seen = row[R.core], tonumber(row[R.seen])
+      item.deadline, item.login, item.is_absolute = deadline_of(item.seen, row[R.core])
     else -- a key of a foreign type counts as no record, but is not ours to remove
-      item.is_spoiled = not row.err and not row[3] and (row[1] or row[2])
+      item.is_spoiled = not row.err and not row[R.end_reason] and (row[R.seen] or row[R.core])
     end
     items[i], refs[i], at = item, item.ref, at + 2
   end
@@ -103,6 +105,7 @@ local function finish_end(e, how)
   closed[#closed + 1] = e.ref
   if e.core and not e.has_ended and not is_listed(e) then
     e.how = how[2] == 'expired' and expired_end(e.deadline, e.is_absolute) or how
+    e.is_noted = true
     with_record[#with_record + 1] = e
     repaired = repaired + 1
   end

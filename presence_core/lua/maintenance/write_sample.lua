@@ -6,13 +6,12 @@
 -- many slots a record has the counts.
 -- include: clock
 -- KEYS: 1 history 2 samples of 10 s 3 of a minute 4 of an hour 5 of a day, each of the period that holds this slot
--- ARGV: 1 now|'' 2 slot (ten seconds since the epoch) 3 users 4 sessions 5 total of logins 6 logouts 7 kicked 8 expired
---       9 replaced 10 logins on a new device 11 distant logins 12 unique users of the hour 13 of the day
---       14… for each key from the second on: where its record is, where its odd logins are, where its watched slots
---       are, its full size, how long to keep it (s)
+-- ARGV: 1 now|'' 2 slot (ten seconds since the epoch) 3 users 4 sessions 5 unique users of the hour 6 of the day
+--       7… the totals of KINDS, then for each key from the second on: where its record is, where its odd logins are,
+--       where its watched slots are, its full size, how long to keep it (s)
 -- returns: 1 written, 0 it was there, -1 too late: a later slot has ended since
 local FINE_KEY, COARSE_KEYS, HOUR_KEY, DAY_KEY = 2, {3, 4, 5}, 4, 5
-local SLOTS = {[3] = 6, [4] = 360, [5] = 8640} -- in a record
+local SLOTS = {[FINE_KEY] = 1, [3] = 6, [4] = 360, [5] = 8640} -- in a record
 local FINE = '>I4I4I4I4I4I4I4I4' -- samples (1), users, sessions, then the five counts
 local COARSE = '>I4I4I4I4I8I4I4I4I8I4I4I4I4I4I4' -- samples; users least, most, last, sum; sessions; five; uniques
 local ODD = '>I4I4' -- logins on a new device, distant logins. Behind all records, and only written where not 0
@@ -21,12 +20,12 @@ local MAX_UINT32 = 4294967295
 local KINDS = {'login', 'logout', 'kicked', 'expired', 'replaced', 'new_device', 'distant'}
 
 local history = KEYS[1]
-local given_now, slot, users, sessions = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
-local totals, hourly_users, daily_users = {unpack(ARGV, 5, 11)}, ARGV[12], ARGV[13]
+local given_now, given_slot, users, sessions, hourly_users, daily_users = unpack(ARGV, 1, ARGS)
+local slot, totals = tonumber(given_slot), {unpack(ARGV, ARGS + 1, ARGS + #KINDS)}
 if math.floor(clock(given_now) / 10000) - 1 ~= slot then return -1 end
 local function whole(number) return math.max(0, math.min(tonumber(number), MAX_UINT32)) end
 local function place(i)
-  local first = 4 + 5 * i
+  local first = ARGS + #KINDS + 5 * (i - FINE_KEY) + 1
   return {record = tonumber(ARGV[first]), odd = tonumber(ARGV[first + 1]), watched = tonumber(ARGV[first + 2]),
           size = tonumber(ARGV[first + 3]), keep = tonumber(ARGV[first + 4])}
 end
@@ -42,14 +41,14 @@ for _, i in ipairs(COARSE_KEYS) do coarse[i] = stored(i, place(i).record, COARSE
 if stored(FINE_KEY, place(FINE_KEY).record, FINE)[1] > 0 then return 0 end
 
 users, sessions = whole(users), whole(sessions)
-local grown, noted = {}, {'slot', ARGV[2]}
+local grown, noted = {}, {'slot', given_slot}
 for i, kind in ipairs(KINDS) do
   grown[i] = whole(totals[i] - (tonumber(before[i] or totals[i]) or 0)) -- before the first sample no growth is known
   noted[#noted + 1], noted[#noted + 2] = kind, totals[i]
 end
 
 -- The slots that this sample has the counts of, for a record of so many slots: all since the sample before, if that is
--- in the same record or at its end; else none. Ten seconds of the same minute are no gap.
+-- in the same record or at the end of the record before; else none.
 local function new_slots(number)
   if not slot_before or slot_before >= slot then return 1 end
   local begin = slot - slot % number
@@ -71,9 +70,9 @@ local function write(i, packed, watched, counts)
 end
 local NOTHING = {0, 0, 0, 0, 0, 0, 0}
 
-local new = new_slots(SLOTS[3])
+local new = new_slots(SLOTS[FINE_KEY])
 local counts = new > 0 and grown or NOTHING
-write(FINE_KEY, struct.pack(FINE, 1, users, sessions, unpack(counts, 1, 5)), math.min(new, 1), counts)
+write(FINE_KEY, struct.pack(FINE, 1, users, sessions, unpack(counts, 1, 5)), new, counts)
 for _, i in ipairs(COARSE_KEYS) do
   local r = coarse[i]
   if r[1] == 0 then r = {0, users, users, users, 0, sessions, sessions, sessions, 0, 0, 0, 0, 0, 0, 0} end

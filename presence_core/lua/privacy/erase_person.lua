@@ -5,27 +5,27 @@
 -- include: sessions/session_record
 -- include: facets
 -- include: sessions/end_session
--- KEYS: 1-13 Shard.lists 14-17 Shard.of_user 18 words 19 labels 20 block 21 blocks 22 known devices 23 place of
---       the last login, then a record for each session id
+-- KEYS: 1-13 Shard.lists 14-17 Shard.of_user 18 words 19 labels 20 block 21 blocks 22 sessions on behalf of users
+--       23… all other keys of the person, then a record for each session id
 -- ARGV: 1 uid 2 1: the last call|0 3 number of entries of words 4 number of entries of addresses 5 number of label ids
 --       6… the entries of words, the entries of addresses, the label ids (removed unless a live session has one), the
 --       session ids
 -- returns: {sessions that were removed, 1 if a block was removed, live sessions of this person}
 local k, keys = shard_keys()
-local uid, last_call, words_given, addresses_given, labels_given = unpack(ARGV)
+local uid, last_call, words_given, addresses_given, labels_given = unpack(ARGV, 1, ARGS)
 local user = user_keys(uid, keys + 1)
-local words, labels, block, blocks, known, last_place = unpack(KEYS, keys + 5, keys + 10)
-local first_record = keys + 11
+local words, labels, block, blocks, on_behalf = unpack(KEYS, keys + 5, keys + 9)
 local bad = foreign_shard(k) or foreign('SCARD', user.live, 'ZCARD', words, 'ZCARD', k.addresses, 'HLEN', labels,
                                         'HLEN', block, 'ZCARD', blocks, 'ZCARD', user.ended, 'HLEN', user.person)
 if bad then return bad end
-local next_arg = 6
+local next_arg = ARGS + 1
 local function take(given)
   local first = next_arg
   next_arg = first + tonumber(given)
   return {unpack(ARGV, first, next_arg - 1)}
 end
 local words_entries, address_entries, label_ids = take(words_given), take(addresses_given), take(labels_given)
+local first_record = #KEYS - (#ARGV - next_arg)
 
 -- Nothing below can fail.
 local sessions, blocks_removed = 0, 0
@@ -37,6 +37,7 @@ for i = 0, #ARGV - next_arg do
     redis.call('ZREM', k.deadlines, ref)
     redis.call('ZREM', user.ended, ref)
     redis.call('HDEL', k.closing, ref)
+    redis.pcall('ZREM', on_behalf, ref)
     redis.pcall('SREM', k.counted, ref)
     redis.pcall('SREM', user.live, sid)
     redis.pcall('HDEL', user.devices, sid)
@@ -59,6 +60,7 @@ if last_call == '1' and live == 0 then
   redis.call('ZREM', k.users, uid)
   redis.call('ZREM', k.people, uid)
   blocks_removed = redis.call('ZREM', blocks, uid)
-  redis.call('UNLINK', user.live, user.person, user.devices, user.ended, block, known, last_place)
+  redis.call('UNLINK', user.live, user.person, user.devices, user.ended, block,
+             unpack(KEYS, keys + 10, first_record - 1))
 end
 return {sessions, blocks_removed, live}

@@ -32,8 +32,8 @@ end
 
 local sums, counted = {}, {}
 for _, waiting in ipairs(refs) do
-  local row = read_derived('HMGET', prefix .. waiting, unpack(RECORD_FIELDS))
-  if not row.err and is_intact(row[1], row[2]) and not row[3] then add_facets(sums, row, 1) end
+  local row = read_derived('HMGET', prefix .. waiting, COUNTED_FIELDS)
+  if not row.err and is_intact(row[R.seen], row[R.core]) and not row[R.end_reason] then add_facets(sums, row, 1) end
 end
 for facet, number in pairs(sums) do
   local n = #counted

@@ -9,18 +9,24 @@
 -- KEYS: 1 words, addresses, ids or sessions 2 sessions 3 deadlines 4 meta
 -- ARGV: 1 now|'' 2 entries to read, at most 3 range's lower end 4 upper end 5 words|addresses|ids|sessions
 --       (of sessions, 3 has the refs, one a line) 6 what an entry of words must contain, each behind a zero byte|''
---       7 login before, ms|'' 8 login at or after, ms 9 prefix of users' keys 10 prefix of record keys 11… tests
--- returns: {now, {ref, login ms, …} that pass, the same of those that the client has to test,
+--       7 login before, ms|'' 8 login at or after, ms 9 prefix of users' keys 10 prefix of record keys 11 time to
+--       return: login|last_seen 12… tests
+-- returns: {now, {ref, that time, ms, …} that pass, the same of those that the client has to test,
 --           lower end of the rest|'', entries read}
 local index, sessions, deadlines, meta = unpack(KEYS)
 local now, most, low, high, kind = clock(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5]
 local pieces, before, after = read_pieces(ARGV[6]), tonumber(ARGV[7]) or math.huge, tonumber(ARGV[8])
-local user_prefix, record_prefix = ARGV[9], ARGV[10]
-local oldest, passes = math.max(after, watermark(meta) + 1), read_tests(now, 11)
+local user_prefix, record_prefix, by_last_seen = ARGV[9], ARGV[10], ARGV[11] == 'last_seen'
+local oldest, passes = math.max(after, watermark(meta) + 1), read_tests(now, 12)
 
 local MAX_SECONDS = 0.005
 local STEP = pieces and 500 or 100
 local sure, unsure, read = {}, {}, 0
+
+local function last_seen(ref) -- '0' where the record is lost
+  local seen = read_derived('HGET', record_prefix .. ref, 's')
+  return type(seen) == 'string' and #seen < 16 and string.find(seen, '^%d+$') and seen or '0'
+end
 
 local function test_sessions(refs, first, last)
   local logins = redis.call('ZMSCORE', sessions, unpack(refs, first, last))
@@ -35,7 +41,7 @@ local function test_sessions(refs, first, last)
       if fits ~= NO then
         local found = fits == YES and sure or unsure
         found[#found + 1] = ref
-        found[#found + 1] = text
+        found[#found + 1] = by_last_seen and last_seen(ref) or text
       end
     end
   end
@@ -46,10 +52,10 @@ end
 
 -- The users of these entries that may contain the pieces, {uid, place of the entry}. `tested`: users to leave out.
 local function users_of(entries, tested)
-  local found, first, find = {}, pieces and pieces[1], string.find
+  local found = {}
   for i = 1, #entries do
     local entry = entries[i]
-    if not first or (find(entry, first, 2, true) or #entry >= INDEX_CUT) and may_contain(entry, pieces) then
+    if not pieces or may_contain(entry, pieces) then
       local uid = string.sub(entry, (string.find(entry, '\0', 1, true) or 1) + 1)
       if not tested[uid] then found[#found + 1] = {uid, i} end
     end

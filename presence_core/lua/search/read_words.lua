@@ -9,7 +9,7 @@
 local words, low, high = KEYS[1], ARGV[1], ARGV[2]
 local pieces, wanted, most = read_pieces(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local STEP, MAX_SECONDS = 500, 0.005
-local found, read, first, find = {}, 0, pieces and pieces[1], string.find
+local found, read = {}, 0
 repeat
   local step = math.min(STEP, most - read)
   local entries = redis.call('ZRANGE', words, low, high, 'BYLEX', 'LIMIT', 0, step)
@@ -17,7 +17,7 @@ repeat
   for i = 1, #entries do
     local entry = entries[i]
     done = i
-    if not first or (find(entry, first, 2, true) or #entry >= INDEX_CUT) and may_contain(entry, pieces) then
+    if not pieces or may_contain(entry, pieces) then
       found[#found + 1] = entry
     end
     if #found >= wanted then break end

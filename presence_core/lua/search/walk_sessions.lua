@@ -19,7 +19,8 @@ local stop = redis.call('ZCOUNT', sessions, ms(oldest), '+inf') -- the rank behi
 
 local STEP, MAX_SECONDS = 100, 0.005
 local found, read, last = {}, 0, nil
-while start < stop and #found < 2 * wanted and read < most and seconds_used(read) < MAX_SECONDS do
+-- At least one step, however slow the server is: where nothing was read, no cursor can say how far a scan came.
+while start < stop and #found < 2 * wanted and read < most and (read == 0 or seconds_used(read) < MAX_SECONDS) do
   local upto = math.min(start + STEP, start + most - read, stop) - 1
   for _, entry in ipairs(redis.call('ZREVRANGE', sessions, start, upto)) do
     if not passes or passes(entry, prefix .. entry) ~= NO then

@@ -15,17 +15,17 @@
 -- returns: of each row login and last seen, ms, 8 bytes each, or zeros: it needs a decision. '' if nothing was done
 local sessions, deadlines, users, people, events, totals, meta_key, addresses, facets, labels, words, block_rules, ids =
   unpack(KEYS, 1, 13)
-local now, most_events, ttl, most_sessions, most_labels, index_addresses, label_count = unpack(ARGV, 1, 7)
+local now, most_events, ttl, most_sessions, most_labels, index_addresses, label_count = unpack(ARGV, 1, ARGS)
 now = clock(now)
 
 -- Where one of these is of a foreign type, login.lua says so.
 if foreign('ZCARD', people, 'ZCARD', words) then return '' end
-local first_row = 8 + 2 * tonumber(label_count)
+local first_row = ARGS + 1 + 2 * label_count
 local refs = {}
 for key = 15, #KEYS, 3 do refs[(key - 12) / 3] = string.sub(KEYS[key], #sessions + 1) end -- T:session:<ref>
 local listed = redis.pcall('ZMSCORE', sessions, unpack(refs))
 local meta = redis.pcall('HMGET', meta_key, 'revoked', 'floor', 'recount', 'rules')
-local texts, new_labels = read_labels(labels, {unpack(ARGV, 8, first_row - 1)}, tonumber(most_labels))
+local texts, new_labels = read_labels(labels, {unpack(ARGV, ARGS + 1, first_row - 1)}, tonumber(most_labels))
 if listed.err or meta.err or not texts or meta[3] then return '' end
 
 local plain, added_labels, reply = choose_plain(
@@ -87,8 +87,7 @@ for _, row in ipairs(plain) do
   if ttl == '1' then redis.call('PEXPIREAT', record, row.login + (row.absolute + 86400) * 1000) end
   redis.call('SADD', KEYS[row.key], string.sub(row.ref, #row.uid + 2))
   if row.id_digest ~= '' then add_session_id(ids, sessions, row.id_digest, row.login) end
-  add_facets(sums, {false, row.core, false, false, false, false, false, declared, false, false,
-                    row.place ~= '' and row.place}, 1)
+  add_facets(sums, {[R.core] = row.core, [R.declared] = declared, [R.place] = row.place}, 1)
 end
 change_facets(facets, sums)
 if #added_labels > 0 then

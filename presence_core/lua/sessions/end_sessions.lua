@@ -12,25 +12,25 @@
 --       13 audit|silent (no audit entry)
 --       14 login ms at which it began|'' 15 one|all 16 number of records 17… their session ids, then those to keep
 -- returns: {{sids that this call ended}, {sids found past their deadline, ended as expired},
---          {for each record of a live session its SESSION_FIELDS, o and g, without empty ones at the end, or {}},
+--          {for each record of a live session the values of its fields, or {}},
 --          the block as it is now, or {}, now,
 --          latest login ms of those that this call ended, 0 without}
 local k = shard_keys()
 local audit, note_key, message_key, block, blocks = unpack(KEYS, 18, 22)
 local given_now, packed_policy, uid, end_reason, cause, by, note_id, note, message_id, message, ticket, block_for,
-  recorded_by, began, mode, number_of_records = unpack(ARGV, 1, 16)
+  recorded_by, began, mode, number_of_records = unpack(ARGV, 1, ARGS)
 local now, policy, user = clock(given_now), read_policy(packed_policy), user_keys(uid, 14)
 local revoked, revoked_at = watermark(k.meta)
 local is_audited = recorded_by == 'audit' and end_reason == 'kicked'
-local sids = mode == 'one' and {ARGV[17]} or redis.call('SMEMBERS', user.live)
+local sids = mode == 'one' and {ARGV[ARGS + 1]} or redis.call('SMEMBERS', user.live)
 user.card = mode == 'one' and redis.call('SCARD', user.live) or #sids
 if mode == 'all' and user.card == 0 and redis.call('ZSCORE', k.users, uid) then
   return redis.error_reply('WRONGTYPE ' .. user.live .. ' is lost although the user is online')
 end
 
 local place, rows, keep = {}, {}, {}
-for i = 1, number_of_records do place[ARGV[16 + i]], rows[i] = i, {} end
-for i = 17 + number_of_records, #ARGV do keep[ARGV[i]] = true end
+for i = 1, number_of_records do place[ARGV[ARGS + i]], rows[i] = i, {} end
+for i = ARGS + 1 + number_of_records, #ARGV do keep[ARGV[i]] = true end
 local chosen, refs = {}, {}
 for _, sid in ipairs(sids) do
   if not keep[sid] then chosen[#chosen + 1], refs[#refs + 1] = sid, uid .. ':' .. sid end
@@ -44,7 +44,7 @@ local stamp = ms(now)
 local given_how = add_given({'e', end_reason, 'ea', stamp, 'ec', cause, 'eb', by},
                             {en = note_id, em = message_id, et = ticket})
 
--- `row`: RECORD_FIELDS, or nil where the record is not declared.
+-- `row`: the values of the record's fields, or nil where it is not declared.
 local function add_end(i, login, deadline, expired_how, row)
   local ended, how = done, given_how
   if is_revoked(now, login, deadline, revoked, revoked_at) then
@@ -66,18 +66,12 @@ local function add_stray(i) stray_sids[#stray_sids + 1], stray_refs[#stray_refs 
 
 -- An incomplete session is left to maintenance/settle_sessions.lua.
 local function end_with_record(i, at)
-  local row = redis.pcall('HMGET', KEYS[22 + at], 's', 'c', 'n', 'a', 'i', 'x', 'C', 'A', 'h', 'q', 'o', 'g', 'f', 'e')
-  if row[14] then return add_stray(i) end
-  if not is_intact(row[1], row[2]) then return end
+  local row = redis.pcall('HMGET', KEYS[22 + at], COUNTED_FIELDS)
+  if row[R.end_reason] then return add_stray(i) end
+  if not is_intact(row[R.seen], row[R.core]) then return end
   rows[at] = row
-  -- RECORD_FIELDS
-  local full = {row[1], row[2], false, row[3], row[4], row[7], row[8], row[13], row[5], row[11], row[12]}
-  for last = 14, 3, -1 do -- a shorter reply: without what the client does not need, and without empty fields at its end
-    if last < 13 and row[last] then break end
-    row[last] = nil
-  end
-  local deadline, login, is_absolute = deadline_of(tonumber(row[1]), row[2])
-  add_end(i, login, deadline, now >= deadline and expired_end(deadline, is_absolute), full)
+  local deadline, login, is_absolute = deadline_of(tonumber(row[R.seen]), row[R.core])
+  add_end(i, login, deadline, now >= deadline and expired_end(deadline, is_absolute), row)
 end
 
 for i, sid in ipairs(chosen) do
@@ -122,7 +116,7 @@ if block_for ~= '' then
     ticket = ticket, at = stamp, changed = stamp, ['until'] = block_end(now, block_for)})
 end
 if is_audited then
-  write_audit_entry(audit, policy.audit, stamp, by, 'kick', {uid = uid, session = mode == 'one' and ARGV[17],
+  write_audit_entry(audit, policy.audit, stamp, by, 'kick', {uid = uid, session = mode == 'one' and sids[1],
     reason = note, message = message, ticket = ticket}, 'ended', #done, unpack(block_fields))
 end
 return {done, late, rows, block_row, now, newest}

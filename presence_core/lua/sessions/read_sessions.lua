@@ -13,7 +13,7 @@ if #sids == 0 then sids = redis.call('SMEMBERS', live) end
 for _, sid in ipairs(sids) do
   local ref = uid .. ':' .. sid
   local state, row, how = state_of(now, sessions, closing, meta, ref, prefix .. ref)
-  if row[2] then note_labels(row[2]) end
+  if row[R.core] then note_labels(row[R.core]) end
   local n = #found
   found[n + 1], found[n + 2], found[n + 3], found[n + 4] = sid, state, row, how or {}
 end

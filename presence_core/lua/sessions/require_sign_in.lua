@@ -11,8 +11,9 @@
 --       lost it: then sessions that authenticated since are left 12… sids
 -- returns: {ms when it is required, {sids of the live sessions among them}}
 local sessions, closing, meta, events, audit, message_key = unpack(KEYS, 1, 6)
-local now, max_events, max_audit, uid, by, reason, message_id, message, ticket, session, given_at =
-  clock(ARGV[1]), unpack(ARGV, 2, 11)
+local given_now, max_events, max_audit, uid, by, reason, message_id, message, ticket, session, given_at =
+  unpack(ARGV, 1, ARGS)
+local now = clock(given_now)
 local at, is_again, longest, found = now, given_at ~= '', 0, {}
 if is_again then at = tonumber(given_at) end
 redis.call('XLEN', events)
@@ -24,13 +25,13 @@ local function is_settled(core, authentication, demand)
   return demand and demanded_at(demand) >= at or authenticated > at and authenticated ~= login_of(core)
 end
 
-for i = 12, #ARGV do
-  local sid, record = ARGV[i], KEYS[i - 5]
+for i = ARGS + 1, #ARGV do
+  local sid, record = ARGV[i], KEYS[6 + i - ARGS]
   local ref = uid .. ':' .. sid
   local state, row = state_of(now, sessions, closing, meta, ref, record)
-  if state == LIVE and not (is_again and is_settled(row[2], row[9], row[10])) then
+  if state == LIVE and not (is_again and is_settled(row[R.core], row[R.authentication], row[R.demand])) then
     found[#found + 1] = sid
-    local login, _, absolute = struct.unpack('>I8I4I4', row[2])
+    local login, _, absolute = struct.unpack('>I8I4I4', row[R.core])
     longest = math.max(longest, math.ceil((login - now) / 1000) + absolute)
     redis.call('HSET', record, 'q', struct.pack('>I8', at) .. message_id)
     redis.call('XADD', events, 'MAXLEN', '~', max_events, '*', 'k', 'sign_in_required', 'r', ref, 'a', ms(at))

@@ -10,8 +10,8 @@
 --       on the shard that writes the audit entry|'': a call whose reply was lost is sent again, and writes one entry
 -- returns: {now, watermark, sessions in the list that it ends}
 local meta, sessions, note_key, message_key, audit = unpack(KEYS)
-local now, audit_cap, upto = clock(ARGV[1]), ARGV[2], tonumber(ARGV[3])
-local by, note_id, note, message_id, message, keep, call_id = unpack(ARGV, 4)
+local given_now, audit_cap, given_upto, by, note_id, note, message_id, message, keep, call_id = unpack(ARGV, 1, ARGS)
+local now, upto = clock(given_now), tonumber(given_upto)
 redis.call('XLEN', audit)
 local before = tonumber(redis.call('HGET', meta, 'revoked') or -1)
 if upto > before then

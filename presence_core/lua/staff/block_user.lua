@@ -11,8 +11,8 @@
 -- returns: the block as it is now; or 0, and nothing is done: that end is in the past, or (again) the block is still
 --          there, or staff have changed or removed it since
 local block, blocks, audit = unpack(KEYS)
-local given_now, packed_policy, uid, by, reason, message, tickets, given_end, mode = unpack(ARGV)
-local given_at, given_changed = unpack(ARGV, 10)
+local given_now, packed_policy, uid, by, reason, message, tickets, given_end, mode, given_at, given_changed =
+  unpack(ARGV, 1, ARGS)
 local now, policy, again = clock(given_now), read_policy(packed_policy), mode == 'again'
 local bad = foreign('HLEN', block, 'ZCARD', blocks, 'XLEN', audit)
 if bad then return bad end

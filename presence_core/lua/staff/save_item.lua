@@ -9,7 +9,7 @@
 -- returns: {1: done; 0: there was none to remove; -1: too many items; -2: too many bytes; -3: too many lists, time ms}
 -- A list is JSON: {name: {"text": …, "by": …, "at": "ms"}}. Its field is "kind\nowner".
 local saved, audit = unpack(KEYS)
-local given_now, audit_cap, kind, owner, name, action, text, by, former, most, bytes, lists = unpack(ARGV)
+local given_now, audit_cap, kind, owner, name, action, text, by, former, most, bytes, lists = unpack(ARGV, 1, ARGS)
 local now = ms(clock(given_now))
 local bad = foreign('HLEN', saved, 'XLEN', audit)
 if bad then return bad end

@@ -12,7 +12,7 @@
 --   record as it is now|''}
 -- A record: "role\nsince, ms\nby".
 local staff, audit, saved = unpack(KEYS)
-local given_now, audit_cap, name, role, by, mode, most = unpack(ARGV)
+local given_now, audit_cap, name, role, by, mode, most = unpack(ARGV, 1, ARGS)
 local now = clock(given_now)
 local bad = foreign('HLEN', staff, 'XLEN', audit, 'HLEN', saved)
 if bad then return bad end
@@ -42,7 +42,7 @@ local outcome = name .. (role == 'removed' and ' is no longer on the staff' or '
 if mode == 'force' then outcome = outcome .. ' (glass broken)' end
 redis.call('HSET', staff, name, record)
 if role == 'removed' then
-  for i = 8, #ARGV do redis.call('HDEL', saved, ARGV[i] .. '\n' .. name) end
+  for i = ARGS + 1, #ARGV do redis.call('HDEL', saved, ARGV[i] .. '\n' .. name) end
 end
 write_audit_entry(audit, audit_cap, ms(now), by, 'staff', {}, 'outcome', outcome)
 return {1, record}

@@ -9,7 +9,7 @@
 --       6 action|'' (no audit entry) 7 by 8 reason 9 message 10 ticket 11 outcome 12… field, rule as JSON, …
 -- returns: 1: stored; 0: nothing was done
 local block_rules, meta, audit = unpack(KEYS)
-local given_now, audit_cap, version, base, lookup, action, by, reason, message, ticket, outcome = unpack(ARGV, 1, 11)
+local given_now, audit_cap, version, base, lookup, action, by, reason, message, ticket, outcome = unpack(ARGV, 1, ARGS)
 local bad = foreign('HLEN', block_rules, 'HLEN', meta, 'XLEN', audit)
 if bad then return bad end
 local stored = tonumber(redis.call('HGET', meta, 'rules_version') or 0) or 0
@@ -18,7 +18,7 @@ if base == '' and stored >= tonumber(version) then return 0 end
 
 -- Nothing below can fail.
 redis.call('UNLINK', block_rules)
-if #ARGV > 11 then redis.call('HSET', block_rules, unpack(ARGV, 12)) end
+if #ARGV > ARGS then redis.call('HSET', block_rules, unpack(ARGV, ARGS + 1)) end
 redis.call('HSET', meta, 'rules_version', version)
 if lookup == '' then redis.call('HDEL', meta, 'rules') else redis.call('HSET', meta, 'rules', lookup) end
 if action ~= '' then

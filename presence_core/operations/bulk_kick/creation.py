@@ -11,13 +11,14 @@ from typing import Final
 
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument, Unavailable
-from presence_core.filters import MATCHED_FIELDS, MatchedField, SessionFilter
+from presence_core.filters import SessionFilter
 from presence_core.models import Job, KickPreview, MatchedPerson, moment
 from presence_core.operations.bulk_kick.jobs import KEEP, NOT_BEFORE, corrupt_job, number_of_sessions, read_job
 from presence_core.operations.context import LIVE, Context, found_rows
 from presence_core.operations.permissions import BULK_KICK_NEEDS, require
 from presence_core.operations.search import list_sessions
 from presence_core.operations.sessions.read import latest, read_call
+from presence_core.schema.conditions import MATCHED_FIELDS, MatchedField
 from presence_core.scripts.bulk_kick import CREATE_JOB
 from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first
 from presence_core.scripts.sessions import RAISE_LOGIN_FLOOR
@@ -35,17 +36,18 @@ MAX_DELAY: Final = DAY
 READ_AT_ONCE: Final = 500
 """Excluded sessions that one pipeline reads."""
 
+KICK_ALL: Final = "use revoke_before to sign out everyone"
+
 Excluded = dict[str, list[str]]
 """uid → session ids"""
 
 
 @checked_first
 def preview_kick(ctx: Context, filter: object, exclude: object) -> Op[KickPreview]:
-    """How many sessions a bulk kick would end."""
-    wanted, excluded = _check_filter(filter), _check_excluded(exclude)
+    wanted, excluded = check_filter(filter, KICK_ALL), _check_excluded(exclude)
     yield CHECKED
-    frozen, now = yield from _freeze(ctx, wanted, writes=False)
-    total = yield from _count_matches(ctx, frozen, now, excluded)
+    frozen, now = yield from freeze(ctx, wanted, writes=False)
+    total = yield from count_matches(ctx, frozen, now, excluded)
     people = (yield from _matched_people(ctx, frozen, excluded)) if total else ()
     return KickPreview(frozen, total, moment(now), people)
 
@@ -54,6 +56,7 @@ def preview_kick(ctx: Context, filter: object, exclude: object) -> Op[KickPrevie
 def start(
     ctx: Context,
     filter: object,
+    *,
     by: object,
     reason: object,
     expected: object,
@@ -66,7 +69,7 @@ def start(
 ) -> Op[Job]:
     """Write a job. delay: seconds in which no session is ended. token: the runner that claims it from the start;
     without one, it waits for a worker."""
-    wanted = _check_filter(filter)
+    wanted = check_filter(filter, KICK_ALL)
     actor, note = check.actor(by), check.prose("reason", reason)
     limit = check.whole("expected", expected, 0, 1_000_000_000)
     excluded = _check_excluded(exclude)
@@ -77,23 +80,21 @@ def start(
     yield CHECKED
     if token:  # this process is going to end the sessions; else a worker does, which may be another user
         yield from require(ctx.keys.shards, BULK_KICK_NEEDS)
-    frozen, now = yield from _freeze(ctx, wanted, writes=True)
-    total = yield from _count_matches(ctx, frozen, now, excluded)
-    if total > limit:
-        raise InvalidArgument(
-            "expected", f"must be at least {total:,}: that many sessions match now, and {limit:,} were expected"
-        )
+    frozen, now = yield from freeze(ctx, wanted, writes=True)
+    total = yield from count_matches(ctx, frozen, now, excluded)
+    check_expected(total, limit)
     shard, job_id = ctx.keys.shards[0], ctx.new_id()
     refs = json.dumps([f"{uid}:{sid}" for uid, sids in excluded.items() for sid in sids], ensure_ascii=False)
     fields: dict[str, str | int] = {
         "filter": frozen.to_json(), "frozen": now, "exclude": refs, "total": total, "expected": limit,
-        "pace": speed, "needs": " ".join([*frozen.given, *([NOT_BEFORE] if wait else [])]),
+        "pace": speed, "needs": " ".join([*frozen.needs, *([NOT_BEFORE] if wait else [])]),
     }  # fmt: skip
     outcome = f"job {job_id}: {number_of_sessions(total)} match, at most {limit:,} may be ended"
     yield [
-        call_of(CREATE_JOB, (shard.job(job_id), shard.jobs, shard.running, shard.audit), ctx.now, ctx.audit_cap,
-                job_id, KEEP, MAX_LISTED, token, actor, note, public, case, outcome, wait * 1000,
-                *(word for pair in fields.items() for word in pair))
+        call_of(CREATE_JOB, (shard.job(job_id), shard.jobs, shard.running, shard.audit),
+                *(word for pair in fields.items() for word in pair),
+                given_now=ctx.now, audit_cap=ctx.audit_cap, id=job_id, keep=KEEP, most_listed=MAX_LISTED, token=token,
+                by=actor, reason=note, message=public, ticket=case, outcome=outcome, delay=wait * 1000)
     ]  # fmt: skip
     job = yield from read_job(ctx, job_id)
     if job is None:
@@ -101,27 +102,28 @@ def start(
     return job
 
 
-def _check_filter(value: object) -> SessionFilter:
+def check_filter(value: object, for_all: str) -> SessionFilter:
+    """The filter, which must not match all sessions. for_all: what to do for all of them."""
     if value is not None and not isinstance(value, SessionFilter):
-        raise InvalidArgument("filter", "must be a SessionFilter")
+        raise InvalidArgument("filter", "must be a SessionFilter", "wrong_type")
     if value is None or not value.given:
-        raise InvalidArgument("filter", "must have at least one field: use revoke_before to sign out everyone")
+        raise InvalidArgument("filter", f"must have at least one field: {for_all}", "required")
     return value
 
 
 def _check_excluded(value: object) -> Excluded:
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-        raise InvalidArgument("exclude", "must be a list of refs")
+        raise InvalidArgument("exclude", "must be a list of refs", "wrong_type")
     refs = list(islice(value, MAX_EXCLUDED + 1))
     if len(refs) > MAX_EXCLUDED:
-        raise InvalidArgument("exclude", f"must be at most {MAX_EXCLUDED} refs")
+        raise InvalidArgument("exclude", f"must be at most {MAX_EXCLUDED} refs", "too_many")
     excluded: Excluded = {}
     for uid, sid in dict.fromkeys(check.ref(ref) for ref in refs):
         excluded.setdefault(uid, []).append(sid)
     return excluded
 
 
-def _freeze(ctx: Context, wanted: SessionFilter, *, writes: bool) -> Op[tuple[SessionFilter, int]]:
+def freeze(ctx: Context, wanted: SessionFilter, *, writes: bool) -> Op[tuple[SessionFilter, int]]:
     """The filter limited to sessions that have begun by now, and the time.
 
     The earliest clock of the shards decides what "now" is. A login time may still be this very millisecond or ahead of
@@ -132,7 +134,11 @@ def _freeze(ctx: Context, wanted: SessionFilter, *, writes: bool) -> Op[tuple[Se
     now = min(edge.now for edge in edges)
     before = max(now, *(edge.newest + 1 for edge in edges))
     if wanted.after is not None and wanted.after >= before:
-        raise InvalidArgument("logged_in_after", "must lie in the past: a bulk kick ends only sessions that have begun")
+        raise InvalidArgument(
+            "logged_in_after",
+            "must lie in the past: it reaches only sessions that have begun",
+            "in_the_future",
+        )
     if wanted.before is None or wanted.before > before:
         wanted = dataclasses.replace(wanted, logged_in_before=moment(before))
     assert wanted.before is not None
@@ -164,7 +170,16 @@ def _matched_people(ctx: Context, frozen: SessionFilter, excluded: Excluded) -> 
     )
 
 
-def _count_matches(ctx: Context, frozen: SessionFilter, now: int, excluded: Excluded) -> Op[int]:
+def check_expected(total: int, limit: int) -> None:
+    if total > limit:
+        raise InvalidArgument(
+            "expected",
+            f"must be at least {total:,}: that many sessions match now, and {limit:,} were expected",
+            "more_match",
+        )
+
+
+def count_matches(ctx: Context, frozen: SessionFilter, now: int, excluded: Excluded) -> Op[int]:
     """How many sessions match, without the excluded ones."""
     total = yield from list_sessions.count_sessions(ctx, frozen)
     reads = [

@@ -17,8 +17,8 @@ from presence_core.filters import SessionFilter
 from presence_core.models import JOB_FIELDS, Job, Page, moment, text
 from presence_core.operations.context import Context
 from presence_core.operations.cursors import make_cursor, read_cursor
-from presence_core.operations.search.timed_lists import Entry, MergedLists, ZsetPart, is_zset_position, scan
-from presence_core.scripts.bulk_kick import RAISE_JOB_FENCE, JobFence, count, decode_fence
+from presence_core.operations.merged_lists import Entry, MergedLists, ZsetPart, is_zset_position, scan
+from presence_core.scripts.bulk_kick import RAISE_JOB_FENCE, JobFence, count
 from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first, command
 from presence_core.settings import DAY
 
@@ -32,7 +32,6 @@ KNOWN_NEEDS: Final = f" {' '.join([*(field.name for field in dataclasses.fields(
 
 
 def job(ctx: Context, job_id: object) -> Op[Job | None]:
-    """A job; None where the id is not known."""
     return read_job(ctx, check.session_id(job_id, "job_id"))
 
 
@@ -42,7 +41,6 @@ def read_job(ctx: Context, job_id: str) -> Op[Job | None]:
 
 @checked_first
 def jobs(ctx: Context, limit: object, cursor: object) -> Op[Page[Job]]:
-    """A page of jobs, newest first."""
     size = check.whole("limit", limit, 1, 1000)
     seen, behind = read_cursor(cursor, "jobs", None, is_zset_position)
     yield CHECKED
@@ -105,7 +103,6 @@ def kicked_calls(ctx: Context, job_id: str) -> list[Call]:
 
 
 def total_kicked(replies: Iterable[Any]) -> int:
-    """The sum of the replies to ``kicked_calls``."""
     return sum(map(count, replies))
 
 
@@ -114,7 +111,7 @@ def raise_fences(ctx: Context, job_id: str, epoch: int) -> Op[list[JobFence]]:
     calls = [call_of(RAISE_JOB_FENCE, (shard.job(job_id),), epoch) for shard in ctx.keys.shards]
     for call in calls:
         call.lenient = True  # where the key is another program's, bulk_kick/kick_sessions.lua ends no session anyway
-    return [decode_fence(reply) for reply in (yield calls)]
+    return [RAISE_JOB_FENCE.reply(reply) for reply in (yield calls)]
 
 
 def decode_job(job_id: str, replies: Iterable[Any]) -> Job | None:

@@ -14,12 +14,12 @@ import contextlib
 import dataclasses
 import json
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from presence_core import validation as check
 from presence_core.errors import CorruptData, InvalidArgument, Unavailable
 from presence_core.keyspace import Shard
-from presence_core.models import JOB_FIELDS, Job, KickResult, Session, text
+from presence_core.models import JOB_FIELDS, Job, JobErrorCode, KickResult, Session, login_ms, text
 from presence_core.operations.bulk_kick.jobs import (
     KEEP,
     KNOWN_NEEDS,
@@ -32,30 +32,18 @@ from presence_core.operations.bulk_kick.jobs import (
     raise_fences,
     total_kicked,
 )
-from presence_core.operations.bulk_kick.kick_call import kick_call
+from presence_core.operations.bulk_kick.kick_call import HeldKick, hold_kicks, kick_calls
 from presence_core.operations.bulk_kick.states import UNKNOWN_JOB, stop_runners
 from presence_core.operations.context import Context
-from presence_core.operations.maintenance.sweep import BATCH as SCRIPT_BATCH
-from presence_core.operations.search import list_sessions
-from presence_core.operations.sessions.end_request import EndRequest
-from presence_core.operations.sessions.held_changes import (
+from presence_core.operations.durability.held_changes import (
     MAX_HELD,
-    HeldEnd,
-    hold_ends,
     identity_of,
-    login_ms,
     read_confirmations,
     wait_calls,
 )
-from presence_core.scripts.bulk_kick import (
-    CLAIM_JOB,
-    CLOSE_JOB,
-    FOREIGN,
-    KICKED,
-    JobClaim,
-    count,
-    decode_claim,
-)
+from presence_core.operations.search import list_sessions
+from presence_core.operations.sessions.end_request import EndRequest
+from presence_core.scripts.bulk_kick import CLAIM_JOB, CLOSE_JOB, FOREIGN, KICKED, JobClaim, count
 from presence_core.scripts.calls import Call, Op, call_of, command, server_info
 
 CLAIM_MS: Final = 10_000
@@ -126,7 +114,7 @@ class Run:
     @property
     def result(self) -> KickResult:
         if self.is_newer:
-            raise InvalidArgument("job_id", NEWER_JOB)
+            raise InvalidArgument("job_id", NEWER_JOB, "newer_version")
         return KickResult(self.kicked, [], self.job.kicked if self.job else 0, self.job, self.confirmed)
 
     def step(self) -> Op[float]:
@@ -173,14 +161,14 @@ class Run:
             *job_calls(self._ctx, self.id, *more_fields),
         ]
         self._unsaved = {}
-        claim = decode_claim(claim_reply)
+        claim = CLAIM_JOB.reply(claim_reply)
         self.has_claim = bool(claim.epoch)
         if claim.is_newer:
             self.is_newer = self.over = True
             return None
         if claim.is_unknown and self.job is None:
             self.over = True
-            raise InvalidArgument("job_id", UNKNOWN_JOB)
+            raise InvalidArgument("job_id", UNKNOWN_JOB, "unknown")
         job = decode_job(self.id, job_replies)
         if job is None:
             raise corrupt_job(self._ctx, self.id)
@@ -194,8 +182,9 @@ class Run:
     def _claim_call(self, epoch: int, *unsaved: str | int) -> Call:
         shard = self._ctx.keys.shards[0]
         keys = (shard.job(self.id), shard.running)
-        return call_of(CLAIM_JOB, keys, self._ctx.now, self.id, self._token, CLAIM_MS, KEEP, epoch, self._highest_epoch,
-                       KNOWN_NEEDS, *unsaved)  # fmt: skip
+        return call_of(CLAIM_JOB, keys, *unsaved, given_now=self._ctx.now, id=self.id, token=self._token,
+                       claim_ms=CLAIM_MS, keep=KEEP, given_epoch=epoch, highest_epoch=self._highest_epoch,
+                       known=KNOWN_NEEDS)  # fmt: skip
 
     def _decode_excluded(self, raw: bytes | None) -> frozenset[str]:
         try:
@@ -229,7 +218,7 @@ class Run:
             return POLL
         if matches and not room:
             limit = f"More sessions match than the {job.expected:,} that were expected: the rest was not ended."
-            yield from self._close("failed", limit, epoch)
+            yield from self._close("failed", limit, "more_match", epoch)
             return 0.0
         chosen = matches[:room]
         missed = (yield from self._kick(job, epoch, chosen)) or bool(progress.missed)
@@ -239,11 +228,14 @@ class Run:
         assert self.job is not None
         self.job = dataclasses.replace(self.job, examined=examined)
         if len(chosen) < len(matches):
-            next_cursor = str(list_sessions.Cursor((login_ms(chosen[-1]), chosen[-1].ref), job.filter.digest))
+            next_cursor = str(list_sessions.Cursor((login_ms(chosen[-1]), chosen[-1].ref), job.filter.lasting.digest))
         if next_cursor is None:
             if (yield from self._must_settle()):
                 return POLL  # the last page is read again
-            yield from self._close("failed" if missed else "done", NOT_ENDED if missed else "", epoch)
+            if missed:
+                yield from self._close("failed", NOT_ENDED, "not_ended", epoch)
+            else:
+                yield from self._close("done", "", "", epoch)
             return 0.0
         self._unsaved = {"cursor": next_cursor, "examined": examined, "missed": "1" if missed else ""}
         return len(chosen) / job.pace if job.pace else 0.0
@@ -257,10 +249,11 @@ class Run:
         size = BATCH if job.pace is None else max(1, min(BATCH, job.pace // 2))
         cursor = text(progress.cursor) if progress.cursor else None
         try:
-            page = yield from list_sessions.list_sessions(self._ctx, job.filter, size, cursor)
+            page = yield from list_sessions.list_sessions(self._ctx, job.filter.lasting, size, cursor)
         except InvalidArgument:  # the stored cursor is not ours
             raise corrupt_job(self._ctx, self.id) from None
-        # `idle_for` means idle when the job began: a session that became idle later does not match.
+        # Times count from the begin of the job: a session that became idle later does not match, and one that was seen
+        # within some seconds matches, although that is longer ago by now.
         matches = [
             session
             for session in page
@@ -271,18 +264,7 @@ class Run:
     def _kick(self, job: Job, epoch: int, sessions: list[Session]) -> Op[bool]:
         """End these sessions. Returns whether some could not be ended. A newer session of the same id is left alone."""
         ctx = self._ctx
-        parts = ctx.parts(sessions, lambda session: session.uid, SCRIPT_BATCH)
-        calls = [
-            kick_call(
-                ctx,
-                shard,
-                job.id,
-                epoch,
-                _request(job),
-                [(session.uid, session.session_id, login_ms(session)) for session in some],
-            )
-            for shard, some in parts
-        ]
+        parts, calls = kick_calls(ctx, sessions, _request(job), job.id, epoch)
         shards = [shard for shard, _ in parts]
         waits = wait_calls(ctx, shards)
         replies: list[Any] = yield [*calls, *kicked_calls(ctx, job.id), *waits]
@@ -301,7 +283,7 @@ class Run:
         ended = [session for session in sessions if session.ref in kicked]
         self.confirmed = self.confirmed and replicas.confirmed
         self._note_servers(replicas.servers)
-        hold_ends(ctx, replicas, _request(job), reached, job.id)
+        hold_kicks(ctx, replicas, _request(job), reached, job.id)
         self.kicked += ended[: MAX_ANSWERED - len(self.kicked)]
         self.job = dataclasses.replace(job, kicked=total_kicked(counts))
         return has_missed
@@ -309,7 +291,7 @@ class Run:
     def _must_settle(self) -> Op[bool]:
         """Whether to wait until what a failover has lost is applied again. That counts for the job, too."""
         ctx = self._ctx
-        own = [held for held in list(ctx.held.values()) if isinstance(held, HeldEnd) and held.job_id == self.id]
+        own = [held for held in list(ctx.held.values()) if isinstance(held, HeldKick) and held.job_id == self.id]
         shards = list(dict.fromkeys(held.shard for held in own if held.shard is not None))
         infos = (yield [server_info(shard.tag) for shard in shards]) if shards else []
         servers = {shard: identity_of(info) for shard, info in zip(shards, infos, strict=True)}
@@ -327,7 +309,7 @@ class Run:
             if server and self._servers.setdefault(shard, server) != server:
                 self._failed_over = True
 
-    def _close(self, state: str, error: str, epoch: int) -> Op[None]:
+    def _close(self, state: str, error: str, code: JobErrorCode | Literal[""], epoch: int) -> Op[None]:
         """Write that the job has ended and how many sessions it ended, unless staff or another runner were first."""
         ctx, shard = self._ctx, self._ctx.keys.shards[0]
         kicked = sum(fence.kicked for fence in (yield from raise_fences(ctx, self.id, epoch)))
@@ -335,15 +317,15 @@ class Run:
         if self._failed_over and self._unsettled:
             self.confirmed = False
             unconfirmed = _not_confirmed(self._unsettled, ctx.settings.confirm_replicas)
-            error = f"{error} {unconfirmed}".lstrip()
+            error, code = f"{error} {unconfirmed}".lstrip(), code or "unconfirmed"
         failure = f", then it failed: {error}" if state == "failed" else f". {error}" if error else ""
         outcome = f"job {self.id}: {ended_of(kicked, self.job)}{failure}"
         keys = (shard.job(self.id), shard.running, shard.audit)
-        result = (state, error, outcome, KEEP, examined)
         _, *job_replies = yield [
-            call_of(CLOSE_JOB, keys, ctx.now, ctx.audit_cap, self.id, self._token, *result),
+            call_of(CLOSE_JOB, keys, given_now=ctx.now, audit_cap=ctx.audit_cap, id=self.id, token=self._token,
+                    new_state=state, error_text=error, error_code=code, outcome=outcome, keep=KEEP, examined=examined),
             *job_calls(ctx, self.id),
-        ]
+        ]  # fmt: skip
         self.job = decode_job(self.id, job_replies) or self.job
         self.over = self.job is not None and self.job.state != "running"
         self.has_claim = False
@@ -353,9 +335,9 @@ class Run:
         with contextlib.suppress(Unavailable, CorruptData):
             if self.has_claim:  # calls of a batch may be under way: a new epoch stops them before the count
                 [reply] = yield [self._claim_call(0)]
-                claim = decode_claim(reply)
+                claim = CLAIM_JOB.reply(reply)
                 if not claim.is_unknown:
-                    yield from self._close("failed", error, claim.epoch)
+                    yield from self._close("failed", error, "damaged", claim.epoch)
         with contextlib.suppress(Unavailable, CorruptData):
             running = self._ctx.keys.shards[0].running
             yield [command(running, "SREM", running, self.id)]

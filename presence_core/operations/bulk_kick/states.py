@@ -9,7 +9,7 @@ from presence_core.errors import InvalidArgument
 from presence_core.models import Job, text
 from presence_core.operations.bulk_kick.jobs import KEEP, corrupt_job, ended_of, raise_fences, read_job
 from presence_core.operations.context import Context
-from presence_core.scripts.bulk_kick import CHANGE_JOB_STATE, CLOSE_JOB, decode_state_change
+from presence_core.scripts.bulk_kick import CHANGE_JOB_STATE, CLOSE_JOB
 from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first
 
 UNKNOWN_JOB: Final = "must be of a known job: jobs are kept for 30 days after their end"
@@ -25,16 +25,17 @@ def change_state(ctx: Context, change: str, job_id: object, by: object) -> Op[Jo
     shard = ctx.keys.shards[0]
     job = yield from read_job(ctx, known_id)
     if job is None:
-        raise InvalidArgument("job_id", UNKNOWN_JOB)
+        raise InvalidArgument("job_id", UNKNOWN_JOB, "unknown")
     outcome = f"job {known_id}: {_PAST_TENSE[change]}"  # CLOSE_JOB says how many it has ended, when that is final
     keys = (shard.job(known_id), shard.running, shard.audit)
     [reply] = yield [
-        call_of(CHANGE_JOB_STATE, keys, ctx.now, ctx.audit_cap, known_id, change, actor, outcome, KEEP)
+        call_of(CHANGE_JOB_STATE, keys, given_now=ctx.now, audit_cap=ctx.audit_cap, id=known_id, change=change,
+                by=actor, outcome=outcome, keep=KEEP)
     ]  # fmt: skip
-    changed = decode_state_change(reply)
+    changed = CHANGE_JOB_STATE.reply(reply)
     if changed.is_refused:
         raise InvalidArgument(
-            "job_id", f"must be of a job that has not ended: this one is {text(changed.state_before)}"
+            "job_id", f"must be of a job that has not ended: this one is {text(changed.state_before)}", "job_ended"
         )
     if change != "resume":  # also where it had this state: an earlier call may have broken off before this
         yield from stop_runners(ctx, job, changed.epoch, cancelled=change == "cancel")
@@ -54,5 +55,8 @@ def stop_runners(ctx: Context, job: Job, epoch: int, *, cancelled: bool) -> Op[i
         shard = ctx.keys.shards[0]
         outcome = f"job {job.id}: {ended_of(kicked, job)}, then it was cancelled"
         keys = (shard.job(job.id), shard.running, shard.audit)
-        yield [call_of(CLOSE_JOB, keys, ctx.now, ctx.audit_cap, job.id, "", "cancelled", "", outcome, KEEP, "")]
+        yield [
+            call_of(CLOSE_JOB, keys, given_now=ctx.now, audit_cap=ctx.audit_cap, id=job.id, token="",
+                    new_state="cancelled", error_text="", error_code="", outcome=outcome, keep=KEEP, examined="")
+        ]  # fmt: skip
     return kicked

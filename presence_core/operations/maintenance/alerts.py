@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, get_args
 
 from presence_core.models import Alert, AlertCount, Sample, moment
+from presence_core.models.history import ends_of
 from presence_core.operations.context import Context
 from presence_core.operations.maintenance import history
 from presence_core.scripts import maintenance as scripts
@@ -43,7 +44,7 @@ def check_alerts(ctx: Context, limits: Mapping[AlertCount, int], now: int) -> Op
         return []
     key = ctx.keys.common.worker
     [reply] = yield [call_of(scripts.READ_WORKER_STATUS, (key,), ctx.now)]
-    _, stored = _decode(scripts.decode_worker_status(reply).text(b"alerts"))
+    _, stored = _decode(scripts.READ_WORKER_STATUS.reply(reply).text(b"alerts"))
     before = {count: stored.get(count, AlertState()) for count in limits}
     after = {
         count: next_state(state, rates[count] > limits[count], end)._replace(
@@ -94,8 +95,9 @@ def next_state(state: AlertState, is_above: bool, now: int) -> AlertState:
 def per_minute(samples: Sequence[Sample], end: int) -> dict[AlertCount, int]:
     """The counts per minute up to ``end``, ms; empty if they are not known.
 
-    A sample holds all that happened since the sample before it, unless it comes after a gap and is not complete. So the
-    last samples are counted whose times since the sample before are a minute or more, and divided by that time.
+    A sample after a gap is not complete and says nothing. An earlier version called it complete if the gap was within a
+    minute, and it holds all that happened since the sample before. So the last complete samples are counted whose times
+    since the sample before are a minute or more, and divided by that time.
     """
     ends = [round(sample.at.timestamp() * 1000) + history.SLOT for sample in samples]
     watched, counted = 0, list[Sample]()
@@ -107,7 +109,7 @@ def per_minute(samples: Sequence[Sample], end: int) -> dict[AlertCount, int]:
         return {}
     minutes = watched / MINUTE
     totals: dict[AlertCount, int] = {
-        "ends": sum(sample.logouts + sample.kicked + sample.expired + sample.replaced for sample in counted),
+        "ends": sum(map(ends_of, counted)),
         "logins": sum(sample.logins for sample in counted),
     }
     return {count: round(total / minutes) for count, total in totals.items()}

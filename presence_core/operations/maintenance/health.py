@@ -19,12 +19,12 @@ from presence_core.operations.layout import load
 from presence_core.operations.maintenance import leader
 from presence_core.operations.maintenance.health_rules import HealthFacts, ListLengths, judge
 from presence_core.operations.maintenance.server_rules import is_too_old
+from presence_core.operations.search import live_counts
 from presence_core.operations.search.rebuild import drifted
 from presence_core.operations.server_info import ServerInfo
-from presence_core.operations.sessions import read
 from presence_core.operations.sessions.tombstones import complete_since
 from presence_core.scripts.calls import Call, Op, ask, call_of, command, pairs
-from presence_core.scripts.maintenance import EXAMINE_SHARD, REQUIRE_COMMANDS, decode_examination
+from presence_core.scripts.maintenance import EXAMINE_SHARD, REQUIRE_COMMANDS
 from presence_core.settings import INDEXES
 
 COMMANDS: Final = (
@@ -38,6 +38,9 @@ COMMANDS: Final = (
 """The commands that scripts and operations run, without trackers and reshard. INFO and CLUSTER are optional."""
 
 PINGS: Final = 3
+
+NO_ADDRESS_MS: Final = 86_400_000
+"""A login without an address is reported for so long."""
 
 MOST_SHARDS: Final = 8
 LOOKED_AT: Final = 10
@@ -200,15 +203,19 @@ def _read_data(ctx: Context, facts: HealthFacts, server_of: Callable[[str], str]
     yield from _examine(ctx, facts)
     yield from _try_evalsha(ctx, facts)
     yield from _look_at_records(ctx, facts)
-    counts = yield from read.counts(ctx)
+    counts = yield from live_counts.counts(ctx)
     now = facts.now = round(counts.as_of.timestamp() * 1000)
     facts.users, facts.sessions, facts.swept_at = counts.users, counts.sessions, counts.swept_at
     facts.worker, facts.knows_worker = (yield from leader.status(ctx)), True
     facts.lag = (yield from leader.lag(ctx, now)) / 1000
-    marks = yield [command(s.meta, "HGET", s.meta, "ended_from", lenient=True) for s in shards]
+    names = ("ended_from", "no_address", "no_address_at")
+    marks = yield [command(s.meta, "HMGET", s.meta, *names, lenient=True) for s in shards]
+    numbers = [[stored_number(mark) for mark in of_shard or [None] * len(names)] for of_shard in marks]
     facts.ended_complete_since = complete_since(
-        ctx, now, (number for mark in marks if (number := stored_number(mark)) is not None)
+        ctx, now, (ended_from for ended_from, _, _ in numbers if ended_from is not None)
     )
+    recent = [count or 0 for _, count, at in numbers if at is not None and now - at < NO_ADDRESS_MS]
+    facts.logins_without_address = sum(recent)
     facts.drifted = {shard.index for shard in (yield from drifted(shards))}
 
 
@@ -246,7 +253,7 @@ def _examine(ctx: Context, facts: HealthFacts) -> Op[None]:
     facts.reshard_to = int(stored if step else begun or 0)
     lost_at, _, lost_shards = (lost or b"").partition(b" ")
     facts.lost_at, facts.lost_shards = stored_number(lost_at), stored_number(lost_shards) or 0
-    examined = [decode_examination(reply) for reply in replies]
+    examined = [EXAMINE_SHARD.reply(reply) for reply in replies]
     for tag, examination in zip((*(s.tag for s in shards), common.tag), examined, strict=True):
         facts.could_ask = facts.could_ask and bool(examination.could_ask)
         if examination.refused:

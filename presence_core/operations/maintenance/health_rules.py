@@ -6,8 +6,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from presence_core.errors import CorruptData, PresenceError, Unavailable
-from presence_core.models import LEVELS, Finding, Health, NodeHealth, SentinelHealth, Spread, WorkerStatus, moment
+from presence_core.errors import RENAMED, CorruptData, PresenceError, Unavailable
+from presence_core.models import (
+    LEVELS,
+    START_A_WORKER,
+    Finding,
+    Health,
+    NodeHealth,
+    SentinelHealth,
+    Spread,
+    WorkerStatus,
+    moment,
+    no_worker,
+)
 from presence_core.operations.maintenance.server_rules import of_sentinels, of_servers
 from presence_core.scripts import script
 from presence_core.settings import Settings
@@ -72,6 +83,7 @@ class HealthFacts:
     swept_at: datetime | None = None
     sentinels: SentinelHealth | None = None
     ended_complete_since: datetime | None = None
+    logins_without_address: int = 0  #: while a block rule named a network
 
     @property
     def disagreeing(self) -> set[int]:
@@ -131,12 +143,24 @@ def _of_data(facts: HealthFacts) -> Iterator[Finding]:
         advice = f"If no process runs it, run presence reshard --shards {facts.reshard_to} again."
         yield Finding("warning", "data", text, advice)
     yield from _of_losses(facts)
+    yield from _of_addresses(facts)
     if facts.indexes is not None:
         yield from _of_indexes(facts, facts.indexes)
     if facts.ended_complete_since is not None:
         text = f"Ended sessions are complete since {facts.ended_complete_since:%Y-%m-%d %H:%M:%S} UTC."
         advice = "Older ones were removed early, because there were more than max_ended. Raise it if memory allows."
         yield Finding("note", "ended sessions", text, advice)
+
+
+def _of_addresses(facts: HealthFacts) -> Iterator[Finding]:
+    if facts.logins_without_address:
+        yield Finding(
+            "warning",
+            "addresses",
+            f"{facts.logins_without_address:,} logins came without a readable address, the latest within a day: block "
+            "rules of networks could not match them.",
+            "Set trusted_proxies and address_from of the site's Rules, or no_address to refuse such logins.",
+        )
 
 
 def _of_losses(facts: HealthFacts) -> Iterator[Finding]:
@@ -166,10 +190,11 @@ def _of_permissions(facts: HealthFacts) -> Iterator[Finding]:
         tags = ", ".join(list(facts.refused)[:3]) + (", …" if len(facts.refused) > 3 else "")
         text = f"The ACL user may not run {', '.join(commands)} on keys that begin with {tags}."
         yield Finding("note" if only_writes else "error", "permissions", text, _PERMIT)
-    elif isinstance(facts.failure, Unavailable) and facts.failure.code == "NOPERM":
-        yield Finding("error", "permissions", str(facts.failure), _PERMIT)
     elif facts.missing:
         return
+    elif isinstance(facts.failure, Unavailable) and facts.failure.code == "NOPERM":
+        text = str(facts.failure)
+        yield Finding("error", "permissions", text, _GIVE_BACK if RENAMED in text else _PERMIT)
     elif not facts.could_ask:
         yield Finding("note", "permissions", "The server does not report which commands it permits.")
     elif facts.lengths:
@@ -209,13 +234,9 @@ def _shards(numbers: Iterable[int]) -> str:
 def _of_worker(facts: HealthFacts) -> Iterator[Finding]:
     if not facts.knows_worker:
         return
-    worker, advice = facts.worker, "Run presence worker, or Worker(presence) in a process of your own."
-    effect = "sessions end on time, but memory and the history are not updated"
-    if worker is None:
-        yield Finding("warning", "worker", f"No worker has ever run here: {effect}.", advice)
-    elif not worker.alive:
-        text = f"No worker runs, the last report was at {worker.beat:%Y-%m-%d %H:%M:%S} UTC: {effect}."
-        yield Finding("warning", "worker", text, advice)
+    worker = facts.worker
+    if worker is None or not worker.alive:
+        yield Finding("warning", "worker", no_worker(worker.beat if worker else None), START_A_WORKER)
     elif worker.paused:
         advice = "Check which clock is right; then run presence worker --accept-clock."
         yield Finding("error", "worker", worker.paused, advice)

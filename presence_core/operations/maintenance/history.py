@@ -12,6 +12,7 @@ import json
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Final, NamedTuple
 
 from presence_core import validation as check
@@ -19,8 +20,8 @@ from presence_core.errors import InvalidArgument
 from presence_core.models import Sample, moment
 from presence_core.models.choices import ODD_LOGINS
 from presence_core.operations.context import Context
-from presence_core.operations.search.live_counts import count_shards
-from presence_core.operations.sessions import read
+from presence_core.operations.search.live_counts import count_shards, counts_of
+from presence_core.schema.endings import counted
 from presence_core.scripts import maintenance as scripts
 from presence_core.scripts.calls import Call, Op, by_two, call_of, command
 from presence_core.settings import Settings
@@ -37,9 +38,6 @@ HOUR: Final = 3_600_000
 DAY: Final = 86_400_000
 MARGIN: Final = 3_600
 """Seconds that a period is kept beyond its retention, so that the last 24 hours are all there."""
-
-KINDS: Final = ("login", "logout", "kicked", "expired", "replaced")
-"""What a sample counts, in the order of a record."""
 
 TOP: Final = 20
 REST: Final = "(other)"
@@ -117,20 +115,21 @@ def sample(ctx: Context, now: int) -> Op[bool]:
     at = slot * SLOT
     lists = ((s.deadlines, s.users, s.people) for s in ctx.keys.shards)
     measuring = [call_of(scripts.MEASURE_SHARD, keys, at - at % HOUR, at - at % DAY) for keys in lists]
-    shards, replies = yield from count_shards(ctx, "", *measuring)
-    counts, measures = read.counts_of(ctx, shards), [scripts.decode_measures(reply) for reply in replies]
+    shards, replies = yield from count_shards(ctx, "", *measuring, most=inf)
+    counts, measures = counts_of(ctx, shards), [scripts.MEASURE_SHARD.reply(reply) for reply in replies]
     # An end counts when it was due, not when a sweep writes it: that may be much later, and many at once.
-    happened = [counts.totals[kind] + counts.waiting.get(kind, 0) for kind in KINDS]
+    totals = {kind: number + counts.waiting.get(kind, 0) for kind, number in counts.totals.items()}
+    happened = [totals["login"], *counted(totals)]
     odd = [counts.odd_logins[kind] for kind in ODD_LOGINS]
     left = [seen for shard in shards for seen in shard.offline.values()]  # still in the list of users
     hourly = sum(part.users_of_hour for part in measures) - sum(seen < at - at % HOUR for seen in left)
     daily = sum(part.users_of_day for part in measures) - sum(seen < at - at % DAY for seen in left)
     keys, places = _places(ctx, at)
     [reply] = yield [
-        call_of(scripts.WRITE_SAMPLE, keys, ctx.now, slot, counts.users, counts.sessions, *happened, *odd, hourly,
-                daily, *places)
+        call_of(scripts.WRITE_SAMPLE, keys, *happened, *odd, *places, given_now=ctx.now, given_slot=slot,
+                users=counts.users, sessions=counts.sessions, hourly_users=hourly, daily_users=daily)
     ]  # fmt: skip
-    return scripts.decode_sample(reply)
+    return scripts.WRITE_SAMPLE.reply(reply)
 
 
 def _places(ctx: Context, at: int) -> tuple[list[str], list[int]]:
@@ -167,20 +166,21 @@ def _encode_split(values: Mapping[str, int]) -> str:
 
 
 def history(ctx: Context, since: object, until: object, step: object) -> Op[list[Sample]]:
-    """Samples from ``since`` to ``until``, oldest first."""
     start = check.time_ms("since", since)
     end = None if until is None else check.time_ms("until", until)
     width = None if step is None else _check_step(step)
     if end is not None:
         if start >= end:
-            raise InvalidArgument("since", "must be before until")
+            raise InvalidArgument("since", "must be before until", "wrong_order")
         _check_points(start, end, width)
     return _history(ctx, start, end, width)
 
 
 def _check_step(step: object) -> int:
     if isinstance(step, bool) or not isinstance(step, int) or step % 10 or not 10 <= step <= LONGEST_STEP:
-        raise InvalidArgument("step", f"must be a multiple of 10 seconds, from 10 to {LONGEST_STEP} (a year)")
+        raise InvalidArgument(
+            "step", f"must be a multiple of 10 seconds, from 10 to {LONGEST_STEP} (a year)", "out_of_range"
+        )
     return int(step)
 
 
@@ -191,7 +191,7 @@ def _points(start: int, end: int, step: int) -> int:
 
 def _check_points(start: int, end: int, step: int | None) -> None:
     if step is not None and _points(start, end, step) > MAX_POINTS:
-        raise InvalidArgument("step", f"must give at most {MAX_POINTS} points between since and until")
+        raise InvalidArgument("step", f"must give at most {MAX_POINTS} points between since and until", "out_of_range")
 
 
 def _choose_step(settings: Settings, start: int, end: int, now: int) -> int:
@@ -233,7 +233,6 @@ class SlotRecord(NamedTuple):
 
     @classmethod
     def from_fine(cls, samples: int, users: int, sessions: int, *happened: int) -> SlotRecord:
-        """A record of ten seconds."""
         return cls(samples, users, users, users, users, sessions, sessions, sessions, sessions, *happened)
 
     def plus(self, later: SlotRecord) -> SlotRecord:
@@ -276,7 +275,7 @@ class _Split(NamedTuple):
 
 def _history(ctx: Context, start: int, until: int | None, step: int | None) -> Op[list[Sample]]:
     [reply] = yield [call_of(scripts.READ_WORKER_STATUS, (ctx.keys.common.worker,), ctx.now)]
-    now = scripts.decode_worker_status(reply).now
+    now = scripts.READ_WORKER_STATUS.reply(reply).now
     if until is None:
         _check_points(start, now, step)
     end = min(now, until or now)

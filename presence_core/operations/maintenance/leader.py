@@ -20,7 +20,7 @@ def beat(
     fields = [part for pair in report.items() for part in pair]
     args = (ctx.now, token, who, lead_ms, "lead", 1 if accept else 0, *fields)
     [reply] = yield [call_of(scripts.CLAIM_LEAD, (ctx.keys.common.worker,), *args)]
-    return scripts.decode_beat(reply)
+    return scripts.CLAIM_LEAD.reply(reply)
 
 
 def leave(ctx: Context, token: str) -> Op[None]:
@@ -44,14 +44,14 @@ def vouch(ctx: Context, own: int, limit: int, confirm_ms: int, accept: bool) -> 
 def lag(ctx: Context, now: int) -> Op[int]:
     """How long ago, in ms, the oldest deadline passed that no sweep has reached; 0 if there is none."""
     replies = yield [call_of(scripts.MEASURE_SHARD, (s.deadlines, s.users, s.people), 0, 0) for s in ctx.keys.shards]
-    deadlines = (scripts.decode_measures(reply).oldest_deadline for reply in replies)
+    deadlines = (scripts.MEASURE_SHARD.reply(reply).oldest_deadline for reply in replies)
     return max(0, now - min((int(deadline) for deadline in deadlines if deadline), default=now))
 
 
 def status(ctx: Context) -> Op[WorkerStatus | None]:
     """What the worker that leads, or led last, has reported; None where no worker has ever run."""
     [reply] = yield [call_of(scripts.READ_WORKER_STATUS, (ctx.keys.common.worker,), ctx.now)]
-    stored = scripts.decode_worker_status(reply)
+    stored = scripts.READ_WORKER_STATUS.reply(reply)
     since, last_beat, last_run = (stored.number(name) for name in (b"since", b"beat", b"last_run"))
     if since is None or last_beat is None:
         return None

@@ -9,10 +9,11 @@ from presence_core.keyspace import Shard
 from presence_core.models import SweepReport, text
 from presence_core.models.sessions import label_ids
 from presence_core.operations.context import Context
-from presence_core.operations.maintenance.sweep import BATCH, ROUND, in_turns, settle_calls, settle_refs, sweep
+from presence_core.operations.maintenance.sweep import ROUND, sweep
 from presence_core.operations.permissions import REPAIR_NEEDS, require
 from presence_core.operations.scan import Pairs, scan
 from presence_core.operations.search.rebuild import reindex
+from presence_core.operations.sessions.settle import BATCH, in_turns, settle_calls, settle_refs
 from presence_core.scripts.calls import Call, Op, call_of, command
 from presence_core.scripts.maintenance import SETTLE_SESSIONS
 
@@ -70,7 +71,8 @@ class _ShardRepair:
 
     def _repair_user(self, uid: str) -> Call:
         keys = (*self._shard.lists, *self._shard.of_user(uid), self._shard.labels)
-        return call_of(SETTLE_SESSIONS, keys, self._ctx.now, self._ctx.policy, "repair", 1, uid)
+        return call_of(SETTLE_SESSIONS, keys, uid, given_now=self._ctx.now, packed_policy=self._ctx.policy,
+                       mode="repair", users_given=1)  # fmt: skip
 
     def _not_listed(self, refs: list[bytes]) -> Op[list[bytes]]:
         key, missing = self._shard.sessions, []

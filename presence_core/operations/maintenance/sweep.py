@@ -1,31 +1,26 @@
-"""The sweep: end sessions past their deadline and remove what has been kept for long enough.
-
-``settle_stale`` settles sessions that a read found without a record or past their deadline.
-"""
+"""The sweep: end sessions past their deadline and remove what has been kept for long enough."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from itertools import zip_longest
 from typing import Final
 
 from presence_core.errors import CorruptData, Unavailable
-from presence_core.keyspace import Shard, split_ref
+from presence_core.keyspace import Shard
 from presence_core.models import SweepReport, text
 from presence_core.operations.context import Context
 from presence_core.operations.layout import load
+from presence_core.operations.sessions.settle import BATCH, in_turns, settle_refs
 from presence_core.operations.staff.audit import trim_audit
 from presence_core.operations.staff.blocks import prune_blocks
 from presence_core.operations.staff.rule_storage import tidy_block_rules
+from presence_core.schema.endings import kept
 from presence_core.scripts import maintenance as scripts
 from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first, command
 from presence_core.text.search_text import entries_of_person
 from presence_core.validation import whole
-
-BATCH: Final = 50
-"""Sessions in one script: 2 to 3 ms of the server's time, so that other clients do not wait long for a sweep."""
 
 REMOVE_BATCH: Final = 200
 
@@ -36,80 +31,6 @@ ROUND: Final = 2_000
 
 MAX_LIMIT: Final = 100_000_000
 """The highest limit of a sweep."""
-
-Pair = tuple[str, str]
-"""uid, session id"""
-
-
-# -- settle: bring sessions into the state that they should be in ------------------------------------------------------
-
-
-def settle_calls(ctx: Context, shard: Shard, pairs: Iterable[Pair], mode: str = "sweep") -> list[Call]:
-    """The calls that settle these sessions of one shard. ``mode``: see lua/maintenance/settle_sessions.lua."""
-    distinct = list(dict.fromkeys(pairs))  # the script would end a session as often as it is named
-    return [_settle_call(ctx, shard, distinct[first : first + BATCH], mode) for first in range(0, len(distinct), BATCH)]
-
-
-def _settle_call(ctx: Context, shard: Shard, pairs: list[Pair], mode: str) -> Call:
-    places = {uid: place for place, uid in enumerate(dict.fromkeys(uid for uid, _ in pairs), 1)}
-    keys = [*shard.lists, *(key for uid in places for key in shard.of_user(uid))]
-    keys += [f"{shard.record_prefix}{uid}:{sid}" for uid, sid in pairs]
-    if mode == "repair":
-        keys.append(shard.labels)
-    refs = [part for uid, sid in pairs for part in (places[uid], sid)]
-    return call_of(scripts.SETTLE_SESSIONS, keys, ctx.now, ctx.policy, mode, len(places), *places, *refs)
-
-
-def settle_refs(ctx: Context, shard: Shard, refs: Iterable[bytes], mode: str = "sweep") -> list[Call]:
-    """The same for refs as a list holds them. A ref that this library cannot have written is removed."""
-    pairs, strays = [], []
-    for raw in refs:
-        uid, sid = split_ref(raw.decode("utf-8", "ignore"))
-        if uid and f"{uid}:{sid}".encode() == raw:
-            pairs.append((uid, sid))
-        else:
-            strays.append(raw)
-    calls = settle_calls(ctx, shard, pairs, mode)
-    if strays:
-        calls += [command(key, "ZREM", key, *strays) for key in (shard.sessions, shard.deadlines)]
-        calls.append(command(shard.closing, "HDEL", shard.closing, *strays))
-    return calls
-
-
-def in_turns(ctx: Context, calls: Iterable[Call], report: SweepReport) -> Op[SweepReport]:
-    """Run the calls of each server in turn, the servers of a cluster in parallel; returns ``report`` plus their work.
-
-    Redis runs all commands that it has read from one client before it serves the next. With forty of these scripts in a
-    pipeline other clients waited 10 ms (median of a PING). Two at once made the sweep a tenth faster, and doubled the
-    wait at p99.
-    """
-    queues: dict[str, list[Call]] = {}
-    for call in calls:
-        queues.setdefault(ctx.server_of(call.key), []).append(call)
-    for turn in zip_longest(*queues.values()):
-        for reply in (yield [call for call in turn if call]):
-            settled = scripts.decode_settled(reply)
-            report += SweepReport(settled.ended, settled.repaired, False)
-    return report
-
-
-def settle_stale(ctx: Context, shard: Shard, pairs: list[Pair]) -> Op[None]:
-    """Settle stale sessions that a read found: best effort, and only where the settings allow it. A session past its
-    deadline ends only while a worker confirms the clock."""
-    yield from settle_stale_of_shards(ctx, [(shard, pair) for pair in pairs])
-
-
-def settle_stale_of_shards(ctx: Context, found: Iterable[tuple[Shard, Pair]]) -> Op[None]:
-    """The same for sessions of several shards, in one round trip."""
-    by_shard: dict[Shard, list[Pair]] = {}
-    for shard, pair in found:
-        by_shard.setdefault(shard, []).append(pair)
-    if by_shard and ctx.settings.heal:
-        with contextlib.suppress(Unavailable, CorruptData):
-            yield [call for shard, pairs in by_shard.items() for call in settle_calls(ctx, shard, pairs, "stale")]
-
-
-# -- sweep ------------------------------------------------------------------------------------------------------------
 
 
 @checked_first
@@ -157,7 +78,7 @@ def _find_due(ctx: Context, shards: list[Shard], limit: int) -> Op[dict[Shard, s
     replies = yield [
         call_of(scripts.FIND_DUE, (s.deadlines, s.closing, s.sessions, s.meta), ctx.now, limit) for s in shards
     ]  # fmt: skip
-    return {shard: scripts.decode_due(reply) for shard, reply in zip(shards, replies, strict=True)}
+    return {shard: scripts.FIND_DUE.reply(reply) for shard, reply in zip(shards, replies, strict=True)}
 
 
 def _choose(
@@ -200,15 +121,14 @@ def _remove_outdated(ctx: Context) -> Op[None]:
 
 def _find_outdated(ctx: Context, shards: list[Shard]) -> Op[dict[Shard, scripts.Outdated]]:
     settings = ctx.settings
-    retentions = (settings.keep_kicked, settings.keep_replaced, settings.keep_expired, settings.keep_logout)
-    shortest = min((seconds for seconds in retentions if seconds), default=0)
+    shortest = min((seconds for seconds in kept(settings).values() if seconds), default=0)
     cap = -(-settings.max_ended // len(ctx.keys.shards))
     replies = yield [
-        call_of(scripts.FIND_OUTDATED, (s.people, s.ended), ctx.now, settings.keep_people, cap, shortest,
-                s.record_prefix, REMOVE_BATCH, ctx.random())
+        call_of(scripts.FIND_OUTDATED, (s.people, s.ended), given_now=ctx.now, keep_people=settings.keep_people,
+                cap=cap, shortest=shortest, record_prefix=s.record_prefix, limit=REMOVE_BATCH, random=ctx.random())
         for s in shards
     ]  # fmt: skip
-    return {shard: scripts.decode_outdated(reply) for shard, reply in zip(shards, replies, strict=True)}
+    return {shard: scripts.FIND_OUTDATED.reply(reply) for shard, reply in zip(shards, replies, strict=True)}
 
 
 def _index_entries(

@@ -16,15 +16,16 @@ from presence_core.errors import Unavailable
 from presence_core.keyspace import Shard
 from presence_core.models import EraseReport
 from presence_core.operations.context import Context
-from presence_core.operations.maintenance.sweep import settle_calls
+from presence_core.operations.durability.held_changes import check_capacity, confirmation, hold, release
 from presence_core.operations.permissions import ERASE_NEEDS, require
 from presence_core.operations.privacy import rewrite
+from presence_core.operations.privacy.held_erasure import HeldErasure
 from presence_core.operations.privacy.identity import Identity, Trace, pseudonym, read, trace, unshared
 from presence_core.operations.sessions.end_request import EndRequest
-from presence_core.operations.sessions.held_changes import HeldErasure, check_capacity, confirmation, hold, release
+from presence_core.operations.sessions.settle import settle_calls
 from presence_core.scripts.calls import Op, call_of, command
-from presence_core.scripts.privacy import ERASE_PERSON, PersonErased, decode_erased
-from presence_core.scripts.sessions import decode_end
+from presence_core.scripts.privacy import ERASE_PERSON, PersonErased
+from presence_core.scripts.sessions import END_SESSIONS
 from presence_core.scripts.staff import WRITE_AUDIT
 
 BATCH: Final = 100
@@ -74,8 +75,10 @@ def _erase_all(ctx: Context, shard: Shard, person: Identity, actor: str, reason:
         raise Unavailable("The person logs in again, or staff act on them: call erase again.")
     actor = person.pseudonym if actor == person.uid else actor
     stripped = person.strip(reason, about=True)
-    yield [call_of(WRITE_AUDIT, (shard.audit,), ctx.now, ctx.audit_cap, actor, "forget", person.pseudonym, stripped,
-                   _outcome(report))]  # fmt: skip
+    yield [
+        call_of(WRITE_AUDIT, (shard.audit,), given_now=ctx.now, audit_cap=ctx.audit_cap, by=actor, action="forget",
+                uid=person.pseudonym, reason=stripped, outcome=_outcome(report), filter="")
+    ]  # fmt: skip
     return report, ended_at
 
 
@@ -103,7 +106,7 @@ def _end_sessions(ctx: Context, shard: Shard, uid: str, actor: str) -> Op[tuple[
         found = yield from trace(ctx, Identity(uid, ""))
         yield from _settle_sessions(ctx, shard, uid, found, "repair")
     [raw] = yield [EndRequest("kicked", "staff", actor, silent=True).end_all_but(ctx, shard, uid, [])]
-    reply = decode_end(raw)
+    reply = END_SESSIONS.reply(raw)
     return len(reply.ended), reply.now
 
 
@@ -144,8 +147,9 @@ def _erase_records(ctx: Context, shard: Shard, person: Identity, found: Trace) -
     labels = sorted((yield from unshared(shard, person.uid, found.labels)))
     for label in labels:
         ctx.labels.pop((shard.index, label), None)
-    keys = (*shard.lists, *shard.of_user(person.uid), shard.words, shard.labels, shard.block(person.uid), shard.blocks,
-            shard.known(person.uid), shard.place(person.uid))  # fmt: skip
+    named = (*shard.of_user(person.uid), *ERASE_PERSON.keys(words=shard.words, labels=shard.labels,
+             block=shard.block(person.uid), blocks=shard.blocks, on_behalf=shard.on_behalf))  # fmt: skip
+    keys = (*shard.lists, *named, *(key for key in shard.every_of_user(person.uid) if key not in named))
     left: list[Sequence[Any]] = [found.words, found.addresses, labels, sorted(person.sessions)]
     total = 0
     while True:
@@ -153,11 +157,14 @@ def _erase_records(ctx: Context, shard: Shard, person: Identity, found: Trace) -
         words, addresses, label_ids, sids = batch
         is_last = not any(left)
         records = [shard.record(person.uid, sid) for sid in sids]
-        [reply] = yield [
-            call_of(ERASE_PERSON, (*keys, *records), person.uid, int(is_last), len(words), len(addresses),
-                    len(label_ids), *words, *addresses, *label_ids, *sids)
+        rotated = [shard.rotated(person.uid, sid) for sid in sids]
+        [reply, *_] = yield [
+            call_of(ERASE_PERSON, (*keys, *records), *words, *addresses, *label_ids, *sids, uid=person.uid,
+                    last_call=int(is_last), words_given=len(words), addresses_given=len(addresses),
+                    labels_given=len(label_ids)),
+            *([command(rotated[0], "UNLINK", *rotated)] if rotated else []),
         ]  # fmt: skip
-        erased = decode_erased(reply)
+        erased = ERASE_PERSON.reply(reply)
         total += erased.sessions
         if is_last:
             return erased._replace(sessions=total)

@@ -14,7 +14,7 @@ from presence_core.operations.search.live_counts import count_call
 from presence_core.operations.sessions import read, tombstones
 from presence_core.operations.staff import audit, blocks, saved_items
 from presence_core.scripts.calls import CHECKED, Op, checked_first, command, pairs
-from presence_core.scripts.search import decode_live
+from presence_core.scripts.search import COUNT_LIVE
 
 MAX_ITEMS: Final = 10_000
 """Entries of each kind that an export holds."""
@@ -41,7 +41,7 @@ def export_person(ctx: Context, uid: object) -> Op[dict[str, Any]]:
     }
     return {
         "uid": owner,
-        "exported_at": moment(decode_live(reply).now).isoformat(),
+        "exported_at": moment(COUNT_LIVE.reply(reply).now).isoformat(),
         "person": (yield from _person(s, owner)),
         "devices": (yield from _devices(s, owner)),
         "last_place": (yield from _last_place(s, owner)),
@@ -52,20 +52,23 @@ def export_person(ctx: Context, uid: object) -> Op[dict[str, Any]]:
 
 
 def _person(s: Shard, uid: str) -> Op[dict[str, Any]]:
-    """When they were last seen, and the names that are kept while they are offline."""
+    """When they were last seen, the names that are kept while they are offline, and when ``update_person`` changed
+    them."""
     key = s.person(uid)
     online, offline, row = yield [
         command(s.users, "ZSCORE", s.users, uid),
         command(s.people, "ZSCORE", s.people, uid),
-        command(key, "HMGET", key, "n", "a", lenient=True),
+        command(key, "HMGET", key, "n", "a", "rn", "ra", lenient=True),
     ]
     seen = offline if online is None else online
-    name, aliases = row or (None, None)
+    name, aliases, *renamed = row or (None,) * 4
+    changed = max((stored_number(at) or 0 for at in renamed), default=0)
     return {
         "online": online is not None,
         "last_seen": None if seen is None else moment(round(float(seen))).isoformat(),
         "name": text(name) if name else None,
         "aliases": text(aliases).split("\n") if aliases else [],
+        "renamed_at": moment(changed).isoformat() if changed else None,
     }
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from presence_core.errors import Unavailable
-from presence_core.filters import PERSON_FIELDS
 from presence_core.keyspace import Shard, split_ref
 from presence_core.models import text
 from presence_core.operations.context import Context
@@ -16,6 +15,7 @@ from presence_core.operations.privacy.identity import Identity, Trace
 from presence_core.operations.search import list_sessions
 from presence_core.operations.staff import saved_items
 from presence_core.operations.staff.rule_storage import rewrite_block_rules
+from presence_core.schema.conditions import PERSON_FIELDS
 from presence_core.scripts.calls import Op, call_of, command, pairs
 from presence_core.scripts.privacy import REWRITE_HASH, REWRITE_STREAM, StreamRewrite
 
@@ -75,6 +75,8 @@ def _audit_value(person: Identity, name: bytes, value: bytes, is_own: bool) -> b
         return person.pseudonym.encode() if value == person.uid.encode() else value
     if name == b"session" and is_own:
         return b""
+    if name == b"filter":
+        return _job_value(person, "filter", value)
     if name in (b"reason", b"message", b"ticket", b"was_ticket", b"tickets", b"outcome", b"session"):
         return _strip(person, value, about=is_own)
     return value
@@ -258,6 +260,8 @@ def _filter_without(person: Identity, stored: Any) -> Any:
     new = {name: person.strip_json(value, own=name in PERSON_FIELDS) for name, value in stored.items()}
     if "uid" in stored:
         new["uid"] = person.pseudonym if stored["uid"] == person.uid else stored["uid"]
+    if "without" in stored:
+        new["without"] = _filter_without(person, stored["without"])
     if new.get("ip") != stored.get("ip"):  # the person's address: an address that no session has takes its place
         new["ip"] = "::/128" if ":" in stored["ip"] else "0.0.0.0/32"
     return new

@@ -10,7 +10,7 @@ from presence_core.operations.context import Context
 from presence_core.operations.search.live_counts import count_call
 from presence_core.scripts.calls import Op, call_of, command, scored
 from presence_core.scripts.privacy import TRUNCATE_ADDRESSES
-from presence_core.scripts.search import decode_live
+from presence_core.scripts.search import COUNT_LIVE
 from presence_core.settings import DAY
 
 BATCH: Final = 200
@@ -57,5 +57,5 @@ class Truncation:
             count_call(self._ctx, shard),
             command(shard.meta, "HMGET", shard.meta, "truncated"),
         ]
-        self._upto = decode_live(live).now - (self._ctx.settings.truncate_addresses_after or 0) * DAY * 1000
+        self._upto = COUNT_LIVE.reply(live).now - (self._ctx.settings.truncate_addresses_after or 0) * DAY * 1000
         self._begin, self._skip = max(0, (stored_number(done) or 0) - SLACK), 0

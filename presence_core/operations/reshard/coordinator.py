@@ -36,7 +36,7 @@ from presence_core.operations.reshard.final_copy import FinalCopy, check_copy
 from presence_core.operations.scan import read_ahead
 from presence_core.operations.search.rebuild import reindex
 from presence_core.scripts.calls import Call, Op, ask, call_of, command
-from presence_core.scripts.reshard import COMMIT_LAYOUT, FINISH_STEP, REMOVE_KEYS, is_done
+from presence_core.scripts.reshard import CLAIM_FENCE, COMMIT_LAYOUT, FINISH_STEP, REMOVE_KEYS
 
 BATCH: Final = 500
 """Keys that are copied or removed at once."""
@@ -101,7 +101,7 @@ def _alone(ctx: Context, token: str, steps: Op[T]) -> Op[T]:
     yield from load(ctx)
     moving = ctx.keys.common.moving
     [reply] = yield [fence_call(moving, "take", token)]
-    if not is_done(reply):
+    if not CLAIM_FENCE.reply(reply):
         raise Unavailable("Another process is resharding this namespace: wait until it has ended.")
     try:
         result = yield from renewing([fence_call(moving, "renew", token)], steps, ctx.clock)
@@ -233,7 +233,7 @@ def _copy_frozen(reshard: _Reshard, copier: Copier, final: FinalCopy, servers: s
             raise lost()
         yield from claim_all(fences.coming("seal") + fences.frozen("seal"))
         [reply] = yield [call_of(COMMIT_LAYOUT, (old.layout,), fences.token, len(old.shards), len(new.shards))]
-        if not is_done(reply):
+        if not COMMIT_LAYOUT.reply(reply):
             raise lost()
     except Exception:
         if (yield from _stays(reshard)):
@@ -246,7 +246,7 @@ def _stays(reshard: _Reshard) -> Op[bool]:
     """Whether the layout has not been switched; from here on no late call of this coordinator can switch it."""
     layout, token = reshard.old.layout, reshard.fences.token
     [reply] = yield [call_of(COMMIT_LAYOUT, (layout,), token, len(reshard.old.shards), "")]
-    return is_done(reply)
+    return COMMIT_LAYOUT.reply(reply)
 
 
 def _give_up(reshard: _Reshard) -> Op[None]:
@@ -311,7 +311,7 @@ def _remove(ctx: Context, nodes: Sequence[str], progress: Progress) -> Op[int]:
 
 def _finish_step(layout: str, sealed: str, step: str, following: str) -> Op[None]:
     [reply] = yield [call_of(FINISH_STEP, (layout,), sealed, step, following)]
-    if not is_done(reply):
+    if not FINISH_STEP.reply(reply):
         raise lost()
 
 

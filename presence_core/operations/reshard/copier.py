@@ -24,8 +24,9 @@ from presence_core.keyspace import Keyspace, Shard
 from presence_core.operations.reshard.fences import claim_all, lost
 from presence_core.operations.reshard.labels import LabelCopier, Write
 from presence_core.operations.scan import Pairs, read_ahead, scan, scan_call
+from presence_core.schema.keys import SHARD, Copied, copied_as
 from presence_core.scripts.calls import Call, Op, call_of, command, later, pairs
-from presence_core.scripts.reshard import DROP_COPIED_CHANGES, READ_KEYS, WRITE_KEYS, KeyDump, decode_keys, is_done
+from presence_core.scripts.reshard import DROP_COPIED_CHANGES, READ_KEYS, WRITE_KEYS, KeyDump
 
 BATCH: Final = 1_000
 SCRIPT_WRITES: Final = 100
@@ -34,14 +35,10 @@ SCRIPT_WRITES: Final = 100
 SCRIPT_KEYS: Final = 100
 """Keys that one script reads."""
 
-BY_REF: Final = ("sessions", "deadlines", "ended")
-BY_UID: Final = ("users", "people", "blocks")
-OF_USER: Final = (b"user", b"devices", b"ended", b"person", b"block", b"known", b"place")
-FIRST: Final = (b"jobs", b"running", b"staff", b"saved")
-DIVIDED: Final = frozenset(
-    name.encode() for name in (*BY_REF, *BY_UID, "closing", "totals", "meta", "labels", "audit", "block_rules")
-)
-NOT_COPIED: Final = frozenset((b"words", b"addresses", b"ids", b"facets", b"recount", b"counted", b"events"))
+BY_REF: Final = copied_as("by_ref")
+BY_UID: Final = copied_as("by_uid")
+_OF_USER: Final = [family.encode() for family in copied_as("user")]
+_COPIED: Final = {family.prefix.encode(): family.copied for family in SHARD}
 
 Notes = dict[tuple[Shard, bytes], set[Shard]]
 """Texts of staff by old shard and id, with the new shards that need them."""
@@ -53,7 +50,7 @@ class _Key(NamedTuple):
     name: bytes
     old: Shard
     new: Shard
-    family: bytes
+    copied: Copied
     rest: bytes  #: of the name, behind the tag
 
     @property
@@ -62,7 +59,7 @@ class _Key(NamedTuple):
 
     @property
     def is_record(self) -> bool:
-        return self.family == b"session"
+        return self.copied == "record"
 
 
 _Copy = tuple[_Key, KeyDump | None]
@@ -168,16 +165,16 @@ class Copier:
         if old is None:
             return None  # of another namespace
         rest = name[end + 1 :]
-        family, colon, owner = rest.partition(b":")
-        if colon and family == b"session":
-            return _Key(name, old, self.new_shard(owner.rpartition(b":")[0]), family, rest)
-        if colon and family in OF_USER:
-            return _Key(name, old, self.new_shard(owner), family, rest)
-        if (colon and family == b"job") or (not colon and family in FIRST):
-            return _Key(name, old, self.new.shards[0], family, rest) if old is self.old.shards[0] else None
-        if family in ((b"note", b"retold") if colon else DIVIDED | NOT_COPIED):
-            return None
-        raise CorruptData(f"{name.decode('utf-8', 'replace')} is no key that this version knows: nothing has changed.")
+        copied, owner = _copied(rest)
+        if copied is None:
+            shown = name.decode("utf-8", "replace")
+            raise CorruptData(f"{shown} is no key that this version knows: nothing has changed.")
+        if copied == "record":
+            return _Key(name, old, self.new_shard(owner.rpartition(b":")[0]), copied, rest)
+        if copied == "user":
+            return _Key(name, old, self.new_shard(owner), copied, rest)
+        is_first = copied == "first" and old is self.old.shards[0]
+        return _Key(name, old, self.new.shards[0], copied, rest) if is_first else None
 
     def _exist(self, keys: list[_Key]) -> Op[list[int]]:
         replies = yield [command(key.new.tag, "EXISTS", key.new_name) for key in keys]
@@ -229,7 +226,7 @@ class Copier:
         yield from self.copy_again(old, noted)
         words = [word for note in noted.items() for word in note]
         [reply] = yield [call_of(DROP_COPIED_CHANGES, (old.moved,), self._token, *words)]
-        if not is_done(reply):
+        if not DROP_COPIED_CHANGES.reply(reply):
             raise lost()
         self._changed += len(noted)
         if progress:
@@ -240,7 +237,7 @@ class Copier:
         refs, users = _owners(names)
         refs |= yield from self._refs_of(old, users)
         keys = [old.record_prefix.encode() + ref for ref in refs]
-        keys += [old.tag.encode() + b":" + family + b":" + uid for uid in users for family in OF_USER]
+        keys += [old.tag.encode() + b":" + family + uid for uid in users for family in _OF_USER]
         for at in range(0, len(keys), BATCH):
             yield from self.copy_keys(keys[at : at + BATCH], remove=True)
         uids = users | {ref.rpartition(b":")[0] for ref in refs}
@@ -274,7 +271,7 @@ class Copier:
 
     def check(self, names: Iterable[bytes]) -> Op[None]:
         """Raise CorruptData if a key of a user was not copied, unless it has expired or is noted as changed."""
-        keys = [key for key in self._keys(names) if key.family not in (b"job", *FIRST)]
+        keys = [key for key in self._keys(names) if key.copied != "first"]
         if not keys:
             return
         copies: dict[Shard, list[bytes]] = {}
@@ -298,6 +295,12 @@ def shard_of(keys: Keyspace, uid: bytes) -> Shard:
     return keys.shards[crc32(uid) % len(keys.shards)]
 
 
+def _copied(rest: bytes) -> tuple[Copied | None, bytes]:
+    """How a key is copied, by its name behind the tag, and the rest of the name behind its family."""
+    family, colon, owner = rest.partition(b":")
+    return _COPIED.get(family + colon), owner
+
+
 def _restore(dump: KeyDump, name: bytes | str) -> Write:
     return ["RESTORE", name, str(max(0, dump.expires)), dump.payload, "REPLACE", "ABSTTL"]
 
@@ -316,7 +319,7 @@ def _read_keys(keys: Sequence[tuple[Shard, bytes | str]], records: Sequence[bool
     ]  # fmt: skip
     found: list[KeyDump | None] = [None] * len(keys)
     for part, reply in zip(parts, (yield calls) if calls else (), strict=True):
-        for place, dump in zip(part, decode_keys(reply), strict=True):
+        for place, dump in zip(part, READ_KEYS.reply(reply), strict=True):
             found[place] = dump if dump.payload is not None and dump.expires != -2 else None
     return found
 
@@ -337,9 +340,9 @@ def _owners(names: Iterable[bytes]) -> tuple[set[bytes], set[bytes]]:
     refs: set[bytes] = set()
     users: set[bytes] = set()
     for name in names:
-        family, colon, owner = name[name.index(b"}") + 2 :].partition(b":")
-        if colon and family == b"session":
+        copied, owner = _copied(name[name.index(b"}") + 2 :])
+        if copied == "record":
             refs.add(owner)
-        elif colon and family in OF_USER:
+        elif copied == "user":
             users.add(owner)
     return refs, users

@@ -10,9 +10,10 @@ from typing import Final, NamedTuple
 
 from presence_core.errors import CorruptData
 from presence_core.keyspace import Keyspace, Shard
-from presence_core.operations.reshard.copier import BATCH, BY_REF, BY_UID, FIRST, Copier, Notes, shard_of
+from presence_core.operations.reshard.copier import BATCH, BY_REF, BY_UID, Copier, Notes, shard_of
 from presence_core.operations.reshard.labels import Write
-from presence_core.scripts.calls import Call, Op, command, pairs
+from presence_core.schema.keys import copied_as
+from presence_core.scripts.calls import Call, Op, command, pairs, scored
 from presence_core.scripts.staff import rules_version
 
 _NOTE: Final = re.compile(rb"[0-9a-f]{16}")
@@ -44,12 +45,12 @@ class FinalCopy:
         yield from self._copier.write((s, ["UNLINK", s.audit]) for s in self._new.shards)
 
     def copy(self) -> Op[None]:
-        removals = [
-            (s, ["UNLINK", key]) for s in self._new.shards for key in (s.closing, s.totals, s.meta, s.block_rules)
-        ]
+        names = [name for name in copied_as("final") if name != "audit"]
+        removals = [(s, ["UNLINK", getattr(s, name)]) for s in self._new.shards for name in names]
         yield from self._copier.write(removals)
         for old in self._old.shards:
             yield from self._copy_closing(old)
+            yield from self._copy_on_behalf(old)
         yield from self._copy_totals()
         yield from self._copy_meta()
         yield from self._copy_jobs()
@@ -69,6 +70,16 @@ class FinalCopy:
         yield from self._copier.copy_notes(notes)
         yield from self._copier.write(writes)
         yield from self._copier.copy_again(old, [old.record_prefix.encode() + ref for ref, _ in ends])
+
+    def _copy_on_behalf(self, old: Shard) -> Op[None]:
+        """Sessions on behalf of users, until their absolute deadline."""
+        [flat] = yield [command(old.on_behalf, "ZRANGE", old.on_behalf, 0, -1, "WITHSCORES", lenient=True)]
+        writes: list[tuple[Shard, Write]] = []
+        for ref, deadline in sorted(scored(flat or ()), key=lambda entry: entry[1]):
+            new = self._copier.new_shard(ref.rpartition(b":")[0])
+            writes.append((new, ["ZADD", new.on_behalf, int(deadline), ref]))
+            writes.append((new, ["PEXPIREAT", new.on_behalf, int(deadline)]))
+        yield from self._copier.write(writes)
 
     def _copy_totals(self) -> Op[None]:
         """The sums of all shards, on the first one."""
@@ -107,7 +118,8 @@ class FinalCopy:
         first, new = self._old.shards[0], self._new.shards[0]
         [raw_ids] = yield [command(first.jobs, "ZRANGE", first.jobs, 0, -1)]
         ids = [raw.decode() for raw in raw_ids]
-        keys = [f"{first.tag}:{family.decode()}" for family in FIRST] + [first.job(job_id) for job_id in ids]
+        keys = [f"{first.tag}:{name}" for name in copied_as("first") if not name.endswith(":")]
+        keys += map(first.job, ids)
         yield from self._copier.copy_keys([key.encode() for key in keys], remove=True)
         for job_id in ids:
             counts = yield [command(s.job(job_id), "HGET", s.job(job_id), "kicked") for s in self._old.shards]

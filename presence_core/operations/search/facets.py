@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from presence_core.errors import InvalidArgument
 from presence_core.filters import SessionFilter
 from presence_core.keyspace import Shard
 from presence_core.models import NO_LABEL, stored_number
 from presence_core.operations.context import MAX_KNOWN_LABELS, Context
-from presence_core.operations.search.live_counts import read_pages
+from presence_core.operations.search.live_counts import read_pages, share_of_all
+from presence_core.schema.conditions import AGENT_FIELDS, CLIENT_FIELDS, CONDITIONS, FACETS, PLACE_FIELDS
 from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first, command, pairs
-from presence_core.scripts.search import COUNT_WAITING_FACETS, decode_waiting
-from presence_core.settings import AGENT_FIELDS, CLIENT_FIELDS, FACETS, PLACE_FIELDS
+from presence_core.scripts.search import COUNT_WAITING_FACETS
 
 KINDS: Final = (("client", b"c", CLIENT_FIELDS), ("agent", b"a", AGENT_FIELDS))
 
@@ -40,7 +40,9 @@ def facets(ctx: Context, field: object) -> Op[dict[str, int]]:
     declared = ctx.settings.facets
     if field not in FACETS and field not in declared:
         names = ", ".join((*FACETS, *declared))
-        raise InvalidArgument("field", f"must be one of {names} (an attribute counts where Settings.facets names it)")
+        raise InvalidArgument(
+            "field", f"must be one of {names} (an attribute counts where Settings.facets names it)", "not_a_choice"
+        )
     counted = str(field)
     yield CHECKED
     shards = yield from _live_counters(ctx)
@@ -60,7 +62,7 @@ def _live_counters(ctx: Context) -> Op[list[tuple[Shard, Pairs]]]:
         ctx,
         lambda s, upto, begin: call_of(COUNT_WAITING_FACETS, (s.deadlines, s.sessions, s.closing, s.meta), ctx.now,
                                        s.record_prefix, WAITING_PAGE, upto, *begin),
-        decode_waiting,
+        COUNT_WAITING_FACETS.reply,
         *(command(s.facets, "HGETALL", s.facets) for s in ctx.keys.shards),
     )  # fmt: skip
     shards = []
@@ -70,7 +72,10 @@ def _live_counters(ctx: Context) -> Op[list[tuple[Shard, Pairs]]]:
             ended.update(dict(page.counted))
         known = pairs(reply)
         if ended:
-            known = [(name, b"%d" % (int(raw) - ended[name]) if raw.isdigit() else raw) for name, raw in known]
+            share = share_of_all(pages)
+            known = [
+                (name, b"%d" % (int(raw) - round(ended[name] * share)) if raw.isdigit() else raw) for name, raw in known
+            ]
         shards.append((s, known))
     return shards
 
@@ -128,11 +133,24 @@ def _line(text: bytes | None, field: str) -> bytes:
     return lines[place] if place < len(lines) else b""
 
 
+LabelCondition = tuple[str, Callable[[str, Any], bool], Any]
+"""The field of a label that a filter compares, how, and with which value."""
+
+
+def asks_facets(session_filter: SessionFilter | None) -> bool:
+    """Whether facets know how many sessions meet a condition of the filter."""
+    given = session_filter.given if session_filter else ()
+    return any(name in PLACE_FIELDS or CONDITIONS[name].label for name in given)
+
+
+def _label_conditions(session_filter: SessionFilter, fields: Collection[str]) -> list[LabelCondition]:
+    rows = [(CONDITIONS[name], getattr(session_filter, name)) for name in session_filter.given]
+    return [(row.label, row.fits, value) for row, value in rows if row.label in fields and row.label]
+
+
 def wanted_ids(session_filter: SessionFilter, counted: Pairs) -> list[bytes]:
     """The label ids in use whose texts a filter needs."""
-    letters = [
-        letter for _, letter, fields in KINDS if any(getattr(session_filter, field) is not None for field in fields)
-    ]
+    letters = [letter for _, letter, fields in KINDS if _label_conditions(session_filter, fields)]
     return [name[1:] for name, _ in counted if name[:1] in letters]
 
 
@@ -169,12 +187,7 @@ def label_test(ctx: Context, shard: Shard, session_filter: SessionFilter, counte
     """``counted``: the shard's facets. Labels that are unknown here, or new, are left to the records."""
     test = LabelTest({}, {}, True)
     for kind, letter, fields in KINDS:
-        wanted = [
-            (field, getattr(session_filter, field).encode())
-            for field in fields
-            if getattr(session_filter, field) is not None
-        ]
-        if wanted:
+        if wanted := _label_conditions(session_filter, fields):
             _test_kind(ctx, shard, test, kind, letter, wanted, counted)
     known = dict(counted)
     for field, _ in PLACES:
@@ -190,7 +203,7 @@ def _test_kind(
     test: LabelTest,
     kind: str,
     letter: bytes,
-    wanted: list[tuple[str, bytes]],
+    wanted: list[LabelCondition],
     counted: Pairs,
 ) -> None:
     matching: list[bytes] = []
@@ -204,7 +217,7 @@ def _test_kind(
         if text is None:
             test.sure = False
             continue
-        matches = all(_line(text, field) == value for field, value in wanted)
+        matches = all(fits(_line(text, field).decode("utf-8", "replace"), value) for field, fits, value in wanted)
         number += (stored_number(raw) or 0) if matches else 0
         if is_id:
             (matching if matches else others).append(label)

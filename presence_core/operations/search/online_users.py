@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from presence_core import validation as check
@@ -10,7 +11,7 @@ from presence_core.models import text
 from presence_core.operations.context import Context
 from presence_core.operations.search.live_counts import START, count_shards
 from presence_core.scripts import search as scripts
-from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first
+from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first
 
 BATCH: Final = 1_000
 """Users in one script of ``online_among``."""
@@ -26,11 +27,15 @@ def online_among(ctx: Context, uids: object) -> Op[set[str]]:
     parts = ctx.parts(wanted, str, BATCH)
     if not parts:
         return set()
-    replies = yield [
-        call_of(scripts.FIND_ONLINE, (s.users, s.sessions, s.deadlines, s.meta), ctx.now, s.user_prefix, *some)
-        for s, some in parts
-    ]
-    return set().union(*(scripts.decode_online(some, marks) for (_, some), marks in zip(parts, replies, strict=True)))
+    replies = yield [find_online_call(ctx, s, some) for s, some in parts]
+    found = [scripts.FIND_ONLINE.reply(uids, marks) for (_, uids), marks in zip(parts, replies, strict=True)]
+    return set().union(*found)
+
+
+def find_online_call(ctx: Context, s: Shard, uids: Iterable[str]) -> Call:
+    """Which of these users of a shard are online, at most BATCH."""
+    keys = (s.users, s.sessions, s.deadlines, s.meta)
+    return call_of(scripts.FIND_ONLINE, keys, ctx.now, s.user_prefix, *uids)
 
 
 @checked_first
@@ -45,7 +50,7 @@ def online_users(ctx: Context, within: object) -> Op[list[str]]:
                     window, MAX_READ, *begin)
             for s, begin in todo
         ]  # fmt: skip
-        pages = [scripts.decode_last_seen(reply) for reply in replies]
+        pages = [scripts.READ_ONLINE_USERS.reply(reply) for reply in replies]
         for page in pages:
             seen |= page.seen  # a user seen again while this reads is on two pages: the later counts
         todo = [(s, page.next_begin) for (s, _), page in zip(todo, pages, strict=True) if page.next_begin != START]

@@ -10,14 +10,17 @@ from presence_core import validation as check
 from presence_core.errors import InvalidArgument
 from presence_core.filters import SessionFilter
 from presence_core.keyspace import Shard
-from presence_core.models import Person, moment, text
-from presence_core.operations.context import Context
+from presence_core.models import Person, login_and_deadline, moment, text
+from presence_core.operations.context import Context, FoundSession
 from presence_core.operations.scan import scan_part
+from presence_core.operations.search.online_users import BATCH, find_online_call
 from presence_core.operations.search.planner import count_candidates, shard_ranges, text_ranges
 from presence_core.operations.search.rebuild import IndexedUser, read_users
 from presence_core.operations.search.word_index import find_users
-from presence_core.operations.sessions.read import sessions_of
-from presence_core.scripts.calls import CHECKED, Op, by_two, checked_first, command
+from presence_core.operations.sessions.read import in_list_order, listed_sessions
+from presence_core.scripts.calls import CHECKED, Op, checked_first, command
+from presence_core.scripts.search import FIND_ONLINE
+from presence_core.scripts.sessions import ENDED, LIVE
 from presence_core.text.search_text import Needle, is_found, is_found_in_uid
 
 MAX_FOUND: Final = 500
@@ -45,27 +48,29 @@ class _Candidate:
     uid: str
     seen: int = 0
     online: bool = False
+    is_listed: bool = False  #: among the users with sessions; until a sweep, all of these may be past their deadline
 
 
 @checked_first
 def people(ctx: Context, wanted: object, limit: object) -> Op[list[Person]]:
     if wanted is None:
-        raise InvalidArgument("text", "must be text of 1 to 256 bytes")
+        raise InvalidArgument("text", "must be text of 1 to 256 bytes", "wrong_type")
     session_filter = SessionFilter(text=wanted)  # type: ignore[arg-type]  # its checks are the same
-    sought, most = str(wanted), check.whole("limit", limit, 1, 100)
+    sought, most = str(session_filter.text), check.whole("limit", limit, 1, 100)
     yield CHECKED
     needles = session_filter.needles
-    found: dict[str, _Candidate] = {sought: _Candidate(ctx.shard(sought), sought)}  # this uid, with or without an index
+    exact = (sought, *session_filter.text_owners)  # these uids, with or without an index
+    found: dict[str, _Candidate] = {uid: _Candidate(ctx.shard(uid), uid) for uid in exact}
     for shard, uid in (yield from _find_uids(ctx, session_filter, most)):
         found.setdefault(uid, _Candidate(shard, uid))
-    candidates = yield from _seen(list(found.values()))
-    candidates.sort(key=lambda found: (found.uid == sought, found.online, found.seen), reverse=True)
+    candidates = yield from _seen(ctx, list(found.values()))
+    candidates.sort(key=lambda found: (found.uid in exact, found.online, found.seen), reverse=True)
     out: list[Person] = []
     for candidate in candidates:
         if len(out) == most:
             break
         person = yield from _person(ctx, candidate)
-        if person and (person.uid == sought or _matches(person, needles)):
+        if person and (person.uid in exact or _matches(person, needles)):
             out.append(person)
     return out
 
@@ -105,38 +110,53 @@ def _user_matches(user: IndexedUser, needles: tuple[Needle, ...]) -> bool:
     return _has(needles, user.uid, names)
 
 
-def _seen(candidates: list[_Candidate]) -> Op[list[_Candidate]]:
+def _seen(ctx: Context, candidates: list[_Candidate]) -> Op[list[_Candidate]]:
     """Those who are online, or were recently."""
-    by_shard: dict[Shard, list[_Candidate]] = {}
-    for candidate in candidates:
-        by_shard.setdefault(candidate.shard, []).append(candidate)
+    parts = ctx.parts(candidates, lambda candidate: candidate.uid, BATCH)
     replies = yield [
-        command(key, "ZMSCORE", key, *(candidate.uid for candidate in group))
-        for s, group in by_shard.items()
-        for key in (s.users, s.people)
+        call
+        for s, part in parts
+        for uids in [[candidate.uid for candidate in part]]
+        for call in (
+            find_online_call(ctx, s, uids),
+            command(s.users, "ZMSCORE", s.users, *uids),
+            command(s.people, "ZMSCORE", s.people, *uids),
+        )
     ]
-    for group, (online_scores, offline_scores) in zip(by_shard.values(), by_two(replies), strict=True):
-        for candidate, online, offline in zip(group, online_scores, offline_scores, strict=True):
-            seen = online if online is not None else offline
-            candidate.online = online is not None
-            candidate.seen = -1 if seen is None else int(float(seen))
+    for at, (_, part) in enumerate(parts):
+        marks, listed, offline = replies[3 * at : 3 * at + 3]
+        online = FIND_ONLINE.reply([candidate.uid for candidate in part], marks)
+        for candidate, *scores in zip(part, listed, offline, strict=True):
+            known = [score for score in scores if score is not None]
+            candidate.seen = int(float(known[0])) if known else -1
+            candidate.is_listed, candidate.online = scores[0] is not None, candidate.uid in online
     return [candidate for candidate in candidates if candidate.seen >= 0]
 
 
 def _person(ctx: Context, candidate: _Candidate) -> Op[Person | None]:
     uid = candidate.uid
-    if candidate.online:
-        sessions = [own for own in (yield from sessions_of(ctx, uid)) if own.on_behalf_by is None]
-        if sessions:  # the newest session has the name to show; all names and aliases find the person
-            aliases = tuple(dict.fromkeys(alias for session in sessions for alias in session.aliases))
-            names = tuple(dict.fromkeys(session.name for session in sessions if session.name))
-            last = max(session.last_seen for session in sessions)
-            return Person(uid, names[0] if names else None, (*aliases, *names[1:]), True, last, len(sessions))
+    sessions = (yield from listed_sessions(ctx, uid)) if candidate.is_listed else []
+    live = in_list_order(found.session() for found in sessions if found.state == LIVE)
+    own = [session for session in live if session.on_behalf_by is None]
+    if own:  # the newest session has the name to show; all names and aliases find the person
+        aliases = tuple(dict.fromkeys(alias for session in own for alias in session.aliases))
+        names = tuple(dict.fromkeys(session.name for session in own if session.name))
+        last = max(session.last_seen for session in own)
+        return Person(uid, names[0] if names else None, (*aliases, *names[1:]), True, last, len(own))
     key = candidate.shard.person(uid)
     [row] = yield [command(key, "HMGET", key, "n", "a", lenient=True)]
     name, raw_aliases = row or (None, None)
+    for found in sorted((found for found in sessions if found.state == ENDED), key=_end_place):
+        name, raw_aliases = found.row.name or name, found.row.aliases or raw_aliases
     known = tuple(text(raw_aliases).split("\n")) if raw_aliases else ()
     return Person(uid, text(name) if name else None, known, False, moment(candidate.seen), 0)
+
+
+def _end_place(found: FoundSession) -> tuple[bool, int, str]:
+    """The place of a session that waits for a sweep in the order in which it ends them: the last name is kept. Those of
+    ``revoke_before`` come last, by login."""
+    is_revoked, times = bool(found.row.end_reason), login_and_deadline(found.row) or (0, 0)
+    return is_revoked, times[not is_revoked], found.session_id
 
 
 def _matches(person: Person, needles: tuple[Needle, ...]) -> bool:

@@ -10,21 +10,20 @@ that were measured.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Final, NamedTuple
 
 from presence_core.filters import SessionFilter
 from presence_core.keyspace import Shard
-from presence_core.models import DISTANT, NEW_DEVICE, ON_BEHALF, Plan, WayName
+from presence_core.models import ListOrder, Plan, WayName
 from presence_core.operations.context import Context
-from presence_core.operations.search.facets import LabelTest, label_test, learn_labels, wanted_ids
+from presence_core.operations.search.facets import LabelTest, asks_facets, label_test, learn_labels, wanted_ids
+from presence_core.schema.conditions import CONDITIONS, PLACE_FIELDS
 from presence_core.scripts.calls import Op, call_of
-from presence_core.scripts.search import COUNT_CANDIDATES, CandidateCounts, decode_candidates
-from presence_core.settings import FACETS, PLACE_FIELDS
-from presence_core.text.search_text import CUT, Needle, compact, fold, id_digest, spellings
+from presence_core.scripts.search import COUNT_CANDIDATES, CandidateCounts
+from presence_core.text.search_text import CUT, ID_START, TAIL, Needle, compact, fold, id_digest, spellings
 
 WALK_US: Final = 3.5
 WALK_NAME_US: Final = 5.0
@@ -44,29 +43,29 @@ each session of these users."""
 MATCH_US: Final = 8.0
 """The same for each user that an entry names, where every entry is compared."""
 
+USER_US: Final = 3.0
+REORDER_US: Final = 5.0
+"""By last seen: µs for each user that is walked, and for each match that is read to be put in order."""
+
+MAX_REORDERED: Final = 20_000
+"""Entries of the list that one call reads to put all that match in order, by last seen."""
+
 MAX_GATHERED: Final = 100_000
 """Entries that one call reads of an index to find users or sessions; for a longer range the list is scanned."""
-
-LOGIN_FIELDS: Final = {"logged_in_after", "logged_in_before"}
-_DRIVEN: Final[dict[WayName, set[str]]] = {
-    "text": {"text"},
-    "name": {"name_prefix"},
-    "ip": {"ip"},
-    "login": LOGIN_FIELDS,
-}
-
 
 Tests = Sequence[str | bytes | int]
 """Names and values for ``include/search/filter_tests.lua``."""
 
 
 class Range(NamedTuple):
-    """A range of an index. Lower and upper end as ZRANGE BYLEX takes them; of session ids, digest and id."""
+    """A range of an index. Lower and upper end as ZRANGE BYLEX takes them; of session ids, digest and id, or
+    its start and an asterisk."""
 
     kind: str  #: "words", "addresses" or "ids"; "sessions": no range, but refs, one a line
     low: bytes
     high: bytes
     pieces: tuple[str, ...] = ()  #: an entry of words must contain these
+    words: tuple[str, ...] = ()  #: of a search for several words, in any order
 
     @property
     def cost(self) -> float:
@@ -95,6 +94,7 @@ class Route:
     now: int  #: ms
     ranges: list[ShardRange] | None = None  #: where an index drives: what is read
     scans_users: bool = False  #: the ranges name users; the list is scanned for their sessions
+    gathers_list: bool = False  #: by last seen: all matches of the list are read, and put in order
     fallback: Route | None = None  #: used if a scan finds too few matches
     inside: int = 0  #: sessions of the part of the list that a scan would read
     total: int = 0  #: of matches, estimated
@@ -109,6 +109,7 @@ class Way(NamedTuple):
     rows: int  #: entries to be read
     cost: float  #: µs
     scans_users: bool = False
+    gathers_list: bool = False
 
 
 @dataclass(slots=True)
@@ -123,15 +124,16 @@ class Estimate:
     no_label_matches: bool = False  #: no label in use matches, and all labels are known
 
 
-def word_range(kind: str, needle: str, pieces: tuple[str, ...] = ()) -> Range:
+def word_range(kind: str, needle: str, pieces: tuple[str, ...] = (), words: tuple[str, ...] = ()) -> Range:
     raw = kind.encode() + needle.encode()[:CUT]
-    return Range("words", b"[" + raw, b"(" + raw + b"\xff", pieces)
+    return Range("words", b"[" + raw, b"(" + raw + b"\xff", pieces, words)
 
 
 def text_ranges(found: Iterable[Needle]) -> list[Range]:
     """The entries of words that may have one of these needles; none where the index cannot say.
 
-    A name with some words in any order has an entry that begins with the first of them, and contains the others.
+    A name with some words in any order has for each of them an entry that begins with it, and contains the others: see
+    ``rarest``.
     """
     ranges: list[Range] = []
     for needle in found:
@@ -140,8 +142,27 @@ def text_ranges(found: Iterable[Needle]) -> list[Range]:
         ranges += [word_range(kind, needle.text) for kind in "una"]
         for word in needle.words:
             others = tuple(other for other in needle.words if other != word)
-            ranges.append(word_range("n", word, others))
+            ranges.append(word_range("n", word, others, needle.words))
+        if needle.tail:
+            ranges.append(word_range("t", needle.tail[-TAIL:]))
     return list(dict.fromkeys(ranges))
+
+
+def rarest(way: list[Range], size_of: Mapping[Range, int]) -> list[Range]:
+    """What is read of a way: of several words in any order, only the entries of the one that fewest names have."""
+    left = [item for item in way if not item.words]
+    for words in dict.fromkeys(item.words for item in way if item.words):
+        group = [item for item in way if item.words == words]
+        enough = [item for item in group if not any(_overlaps(piece, item) for piece in item.pieces)]
+        left += [min(enough, key=size_of.__getitem__)] if enough else group
+    return left
+
+
+def _overlaps(word: str, item: Range) -> bool:
+    """Whether a word may begin before the place where the entries of a range begin, and end behind it: so "maria" does
+    in "Mari Adams", of which the entry of "adams" does not show it."""
+    own = item.low[2:].decode("utf-8", "ignore")
+    return any(word[at:].startswith(own) or own.startswith(word[at:]) for at in range(1, len(word)))
 
 
 def name_piece(value: str) -> str:
@@ -173,9 +194,10 @@ def ranges_of(complete: Collection[str], session_filter: SessionFilter, shards: 
         ranges["text"] = words
         if session_filter.text_addresses:
             words.append(address_range(session_filter.text_addresses))
-        if session_filter.text_session:
-            digest = id_digest(session_filter.text_session, shards)
-            words.append(Range("ids", digest, session_filter.text_session.encode()))
+        for session_id in session_filter.text_sessions:
+            words.append(Range("ids", id_digest(session_id, shards), session_id.encode()))
+        for start in session_filter.text_session_starts:
+            words.append(Range("ids", id_digest(start[:ID_START], shards), f"{start}*".encode()))
     if (
         "name" in usable
         and session_filter.name_prefix is not None
@@ -192,17 +214,21 @@ def login_range(session_filter: SessionFilter) -> tuple[int | str, int]:
     return "" if session_filter.before is None else session_filter.before, session_filter.after or 0
 
 
-def plan(ctx: Context, session_filter: SessionFilter, need: int | None) -> Op[Route]:
+def plan(ctx: Context, session_filter: SessionFilter, need: int | None, order: ListOrder = "login") -> Op[Route]:
     """``need``: how many matches are wanted; None for all."""
     ranges = ranges_of(ctx.complete, session_filter, len(ctx.keys.shards))
     counted = [found for way in ranges.values() for found in way]
     counts = yield from count_candidates(ctx, session_filter, counted)
-    ranges = {name: way for name, way in ranges.items() if name in ranges_of(ctx.complete, session_filter)}
-    labels = (yield from _label_tests(ctx, session_filter, counts)) if _asks_labels(session_filter) else []
+    usable = ranges_of(ctx.complete, session_filter)
+    ranges = {name: _named(counts, counted, way) for name, way in ranges.items() if name in usable}
+    labels = yield from _label_tests(ctx, session_filter, counts)
+    excluded = yield from _label_tests(ctx, session_filter.without, counts)
     estimated = estimate(counts, counted, ranges, labels)
-    best = _cheapest(session_filter, ranges, estimated, need)
-    with_ip = best.name != "ip"  # else the entries are the addresses
-    tests = _shard_tests(ctx.keys.shards, session_filter, labels, with_ip=with_ip)
+    best = _cheapest(session_filter, ranges, estimated, need, order)
+    ways = set() if best.name == "last_seen" else {"login", "uid"}  # ranges of the list; users are walked without one
+    if best.name == "ip":
+        ways.add("ip")  # the entries are the addresses
+    tests = _shard_tests(ctx.keys.shards, session_filter, labels, excluded, ways)
     route = _build(ctx, session_filter, best, estimated, tests, counts[0].now)
     route.plan = replace(route.plan, incomplete=_incomplete(ctx, session_filter))
     if best.name in ranges:
@@ -223,14 +249,15 @@ def _incomplete(ctx: Context, session_filter: SessionFilter) -> tuple[str, ...]:
 def count_candidates(ctx: Context, session_filter: SessionFilter, ranges: list[Range]) -> Op[list[CandidateCounts]]:
     """How many entries each shard has for a filter. The context then knows which indexes are complete."""
     before, after = login_range(session_filter)
+    reads_facets = asks_facets(session_filter) or asks_facets(session_filter.without)
     ends = [end for item in ranges for end in (item.kind, item.low, item.high)]
     replies = yield [
         call_of(COUNT_CANDIDATES, (s.sessions, s.deadlines, s.closing, s.meta, s.words, s.addresses, s.facets, s.ids,
                                    s.users, s.people),
-                ctx.now, after, before, 1 if _asks_labels(session_filter) else 0, *ends)
+                ctx.now, after, before, 1 if reads_facets else 0, *ends)
         for s in ctx.keys.shards
     ]  # fmt: skip
-    counts = [decode_candidates(reply) for reply in replies]
+    counts = [COUNT_CANDIDATES.reply(reply) for reply in replies]
     stored = {count.indexes for count in counts} - {b"-"}
     if stored:  # a rebuild may have changed the indexes since this client began
         ctx.know_indexes(stored)
@@ -240,20 +267,33 @@ def count_candidates(ctx: Context, session_filter: SessionFilter, ranges: list[R
 def shard_ranges(
     ctx: Context, counts: list[CandidateCounts], counted: list[Range], ranges: list[Range]
 ) -> list[ShardRange]:
-    """The ranges that have entries: most of many shards have none for a name."""
+    """The ranges to be read that have entries: most of many shards have none for a name."""
+    read = rarest(ranges, sizes_of(counts, counted))
     return [
         ShardRange(shard, item)
         for shard, count in zip(ctx.keys.shards, counts, strict=True)
-        for item in ranges
+        for item in read
         if count.sizes[counted.index(item)]
     ]
 
 
-def _asks_labels(session_filter: SessionFilter) -> bool:
-    return any(getattr(session_filter, name) is not None for name in FACETS)
+def sizes_of(counts: list[CandidateCounts], counted: list[Range]) -> dict[Range, int]:
+    """Entries of each range, of all shards together."""
+    return dict(zip(counted, map(sum, zip(*(count.sizes for count in counts), strict=True)), strict=True))
 
 
-def _label_tests(ctx: Context, session_filter: SessionFilter, counts: list[CandidateCounts]) -> Op[list[LabelTest]]:
+def _named(counts: list[CandidateCounts], counted: list[Range], way: list[Range]) -> list[Range]:
+    """A way without session ids that no shard has: any long word may be one, and only ranges of words name users."""
+    size_of = sizes_of(counts, counted)
+    return [item for item in way if item.kind != "ids" or size_of[item]]
+
+
+def _label_tests(
+    ctx: Context, session_filter: SessionFilter | None, counts: list[CandidateCounts]
+) -> Op[list[LabelTest]]:
+    """For each shard, the labels that match; empty where the filter asks for none."""
+    if session_filter is None or not asks_facets(session_filter):
+        return []
     shards = ctx.keys.shards
     yield from learn_labels(
         ctx, [(s, wanted_ids(session_filter, count.facets)) for s, count in zip(shards, counts, strict=True)]
@@ -272,10 +312,10 @@ def estimate(
 ) -> Estimate:
     """How many sessions match, if conditions are independent. ``counted``: the ranges whose sizes were counted."""
     listed, inside = sum(count.listed for count in counts), sum(count.inside for count in counts)
-    sizes = [sum(column) for column in zip(*(count.sizes for count in counts), strict=True)]
-    size_of = dict(zip(counted, sizes, strict=True))
-    rows = {name: sum(size_of[item] for item in way) for name, way in ranges.items()}
-    costs = {name: sum(size_of[item] * item.cost for item in way) for name, way in ranges.items()}
+    size_of = sizes_of(counts, counted)
+    read = {name: rarest(way, size_of) for name, way in ranges.items()}
+    rows = {name: sum(size_of[item] for item in way) for name, way in read.items()}
+    costs = {name: sum(size_of[item] * item.cost for item in way) for name, way in read.items()}
     known_users = sum(count.known_users for count in counts)
     numbers = [_matches(way, size_of, listed, known_users) for way in ranges.values()]
     no_label_matches = False
@@ -295,28 +335,41 @@ def _matches(way: list[Range], size_of: dict[Range, int], listed: int, known_use
     have all of them."""
     sessions_of_user = listed / max(1, known_users)
     numbers = {item: size_of[item] * (sessions_of_user if item.kind == "words" else 1) for item in way}
-    words = [number for item, number in numbers.items() if item.pieces]
-    all_words = listed * prod(min(1.0, number / max(1, listed)) for number in words) if words else 0
-    return all_words + sum(number for item, number in numbers.items() if not item.pieces)
+    shares: dict[tuple[str, ...], float] = {}
+    for item, number in numbers.items():
+        if item.words:
+            shares[item.words] = shares.get(item.words, 1.0) * min(1.0, number / max(1, listed))
+    return listed * sum(shares.values()) + sum(number for item, number in numbers.items() if not item.words)
 
 
 def _cheapest(
-    session_filter: SessionFilter, ranges: dict[WayName, list[Range]], estimated: Estimate, need: int | None
+    session_filter: SessionFilter,
+    ranges: dict[WayName, list[Range]],
+    estimated: Estimate,
+    need: int | None,
+    order: ListOrder,
 ) -> Way:
     """The way that costs least. Of equals, the one that has an exact total."""
-    inside = estimated.inside
+    inside, by_login, walk_us = estimated.inside, order == "login", _walk_us(session_filter)
     walked = inside if need is None else min(inside, need * inside / max(estimated.matches, 0.5))
     ways = []
     for name, number in estimated.rows.items():
         if number > MAX_GATHERED:
             continue
         ways.append(Way(name, number, estimated.costs[name]))
-        if all(item.kind == "words" for item in ranges[name]):
+        if by_login and all(item.kind == "words" for item in ranges[name]):
             tested = walked * min(1.0, number / max(1, estimated.listed))
             cost = number * USERS_US + walked * SCAN_US + tested * TEST_US
             ways.append(Way(name, number, cost, scans_users=True))
     index: WayName = "login" if session_filter.after or session_filter.before else "list"
-    ways.append(Way(index, round(walked), walked * _walk_us(session_filter)))
+    if by_login:
+        ways.append(Way(index, round(walked), walked * walk_us))
+        return min(ways, key=lambda way: way.cost)
+    if inside <= MAX_REORDERED:
+        ways.append(Way(index, inside, inside * walk_us + estimated.matches * REORDER_US, gathers_list=True))
+    # Its users are walked also outside of the filter's time.
+    walked *= max(1.0, estimated.listed / max(1, inside))
+    ways.append(Way("last_seen", round(walked), walked * (walk_us + USER_US)))
     return min(ways, key=lambda way: way.cost)
 
 
@@ -327,10 +380,10 @@ def _walk_us(session_filter: SessionFilter) -> float:
 
 
 def _set_total(route: Route, session_filter: SessionFilter, estimated: Estimate, counts: list[CandidateCounts]) -> None:
-    facets_are_whole = all(count.facets_are_whole for count in counts) if _asks_labels(session_filter) else False
+    facets_are_whole = all(count.facets_are_whole for count in counts) if asks_facets(session_filter) else False
     exactness = [count.exactness for count in counts]
     route.total = round(estimated.matches)
-    if set(session_filter.given) <= LOGIN_FIELDS:
+    if all(CONDITIONS[name].way == "login" for name in session_filter.given):
         route.total, route.total_is_exact = estimated.inside, 0 not in exactness
     elif len(session_filter.given) == 1 and set(exactness) == {1}:
         route.total_is_exact = facets_are_whole
@@ -348,11 +401,13 @@ def _build(
     tests: dict[Shard, Tests],
     now: int,
 ) -> Route:
-    driven = set() if best.scans_users else _DRIVEN.get(best.name, set())
-    residual = tuple(name for name in session_filter.given if name not in driven)
+    residual = tuple(name for name in session_filter.given if best.scans_users or CONDITIONS[name].way != best.name)
     plan = Plan(best.name, best.rows, round(estimated.matches), residual)
-    chosen = Route(plan, tests, now, scans_users=best.scans_users, inside=estimated.inside)
-    if best.name in ("list", "login") and session_filter.name_contains is not None and "name" in ctx.complete:
+    chosen = Route(
+        plan, tests, now, scans_users=best.scans_users, gathers_list=best.gathers_list, inside=estimated.inside
+    )
+    is_scan = best.name in ("list", "login", "last_seen")
+    if is_scan and session_filter.name_contains is not None and "name" in ctx.complete:
         piece = name_piece(session_filter.name_contains)
         if piece:
             chosen.fallback = replace(
@@ -364,51 +419,32 @@ def _build(
 
 
 def _shard_tests(
-    shards: Sequence[Shard], session_filter: SessionFilter, labels: list[LabelTest], *, with_ip: bool
+    shards: Sequence[Shard],
+    session_filter: SessionFilter,
+    labels: list[LabelTest],
+    excluded: list[LabelTest],
+    ways: Collection[str],
 ) -> dict[Shard, Tests]:
-    common = _tests(session_filter, with_ip=with_ip)
-    if not labels:
-        return dict.fromkeys(shards, common)
-    return {
-        shard: [*common, *(word for pair in label.ids.items() for word in pair)]
-        for shard, label in zip(shards, labels, strict=True)
-    }
+    """labels, excluded: of the filter and of its ``without``, for each shard; empty where it asks for none. ways: to
+    sessions, which have been tested for these conditions already."""
+    common = _tests(session_filter, ways)
+    inner = _tests(session_filter.without, ()) if session_filter.without else {}
+    tests: dict[Shard, Tests] = {}
+    for at, shard in enumerate(shards):
+        own = common | (labels[at].ids if labels else {})
+        own |= {f"not:{name}": value for name, value in (inner | (excluded[at].ids if excluded else {})).items()}
+        tests[shard] = [word for pair in own.items() for word in pair]
+    return tests
 
 
-def _tests(session_filter: SessionFilter, *, with_ip: bool) -> list[str | bytes | int]:
+def _tests(session_filter: SessionFilter, ways: Collection[str]) -> dict[str, str | bytes | int]:
     """The conditions of a filter, but for labels, as include/search/filter_tests.lua takes them."""
-    out: list[str | bytes | int] = []
-    if with_ip and session_filter.addresses:
-        out += ("from", session_filter.addresses[0], "to", session_filter.addresses[1])
-    flags = sum(
-        flag
-        for flag, is_asked in (
-            (NEW_DEVICE, session_filter.new_device),
-            (ON_BEHALF, session_filter.on_behalf),
-            (DISTANT, session_filter.distant),
-        )
-        if is_asked
-    )
+    sent: dict[str, str | bytes | int] = {}
+    flags = 0
+    for name in session_filter.given:
+        if CONDITIONS[name].way not in ways:
+            sent |= CONDITIONS[name].sends(getattr(session_filter, name))
+            flags |= int(sent.pop("flags", 0))
     if flags:
-        out += ("flags", flags)
-    if session_filter.sign_in_required:
-        out += ("sign_in_required", 1)
-    if session_filter.country is not None:
-        out += ("country", session_filter.country)
-    if session_filter.network is not None:
-        out += ("network", session_filter.network.removeprefix("AS"))
-    if session_filter.idle_for:
-        out += ("idle", session_filter.idle_for * 1000)
-    if session_filter.name_prefix is not None:
-        out += ("prefix", fold(session_filter.name_prefix))
-    if session_filter.name_contains is not None:
-        out += ("contains", fold(session_filter.name_contains))
-    if session_filter.text is not None:
-        out += ("text", json.dumps(session_filter.needles, ensure_ascii=False))
-        if session_filter.text_session:
-            out += ("text_session", session_filter.text_session)
-        if session_filter.text_addresses:
-            out += ("text_from", session_filter.text_addresses[0], "text_to", session_filter.text_addresses[1])
-    for place, piece in enumerate(session_filter.pieces):
-        out += (f"attribute:{place}", piece)
-    return out
+        sent["flags"] = flags
+    return sent

@@ -9,18 +9,20 @@ keeps its counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
 
+from presence_core.errors import CorruptData, Unavailable
 from presence_core.filters import facet_members
 from presence_core.keyspace import Shard, layout_key, split_ref
 from presence_core.models import SweepReport, attributes_of, text
 from presence_core.operations.context import Context, stored_names
 from presence_core.operations.layout import refresh
-from presence_core.operations.maintenance.sweep import settle_calls
 from presence_core.operations.scan import ReadAhead, read_ahead, scan_call, scan_part
+from presence_core.operations.sessions.settle import settle_calls
 from presence_core.scripts.calls import Call, Op, call_of, command, later, pairs
 from presence_core.scripts.search import (
     INDEX_SESSIONS,
@@ -29,8 +31,6 @@ from presence_core.scripts.search import (
     RECOUNT_FACETS,
     REMOVE_ADDRESSES,
     REMOVE_WORDS,
-    decode_hashes,
-    decode_recount,
 )
 from presence_core.text.search_text import entries, id_digest, uid_of
 
@@ -100,7 +100,7 @@ class Filling:
             yield from _drain(self._ctx, shard)
             self._passes += 1
             [reply] = yield [_recount(shard, "end")]
-            self.done = decode_recount(reply) or self._passes == 100
+            self.done = RECOUNT_FACETS.reply(reply) or self._passes == 100
             self._parts = self._all_parts()
 
     def _all_parts(self) -> ReadAhead:
@@ -156,7 +156,7 @@ def _read_hashes(
         for at in range(0, len(ends), HASHES)
     ]
     replies = (yield calls) if calls else []
-    return [row for flat in replies for row in decode_hashes(flat, len(fields))]
+    return [row for flat in replies for row in READ_HASHES.reply(flat, len(fields))]
 
 
 def _index_people(ctx: Context, shard: Shard) -> Op[int]:
@@ -294,6 +294,16 @@ def _remove_words(shard: Shard, user: IndexedUser, stale: list[bytes], backed: l
     return call_of(
         REMOVE_WORDS, keys, uid, seen, *user.person, len(user.sessions), *facts, len(backed), *backed, *stale
     )
+
+
+def remove_stale_words(ctx: Context, shard: Shard, uid: str, found: Iterable[bytes]) -> Op[None]:
+    """Remove those of a user's entries in the index of words that nothing of the user has: best effort. What is left
+    ``clean_words`` removes later; no search finds anyone by it meanwhile. Cost: five round trips."""
+    with contextlib.suppress(Unavailable, CorruptData):
+        [user] = yield from read_users(shard, [uid])
+        stale, backed = stale_words(ctx.indexes, user, list(dict.fromkeys(found)))
+        if stale:
+            yield [_remove_words(shard, user, stale, backed)]
 
 
 def clean_addresses(ctx: Context, shard: Shard, cursor: bytes) -> Op[tuple[bytes, int]]:

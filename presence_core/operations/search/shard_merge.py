@@ -12,24 +12,15 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final, Protocol
 
 from presence_core.keyspace import Shard
-from presence_core.models import stored_number
+from presence_core.models import ListOrder
 from presence_core.operations.context import Context
+from presence_core.operations.merged_lists import whole
 from presence_core.operations.search.planner import Range, Tests
 from presence_core.scripts.calls import Call, Op, by_two, call_of
-from presence_core.scripts.search import (
-    READ_INDEX,
-    READ_PAGE,
-    SCAN_REFS,
-    WALK_SESSIONS,
-    ListPart,
-    decode_index,
-    decode_page,
-    decode_refs,
-    decode_walk,
-)
+from presence_core.scripts.search import READ_INDEX, READ_PAGE, SCAN_REFS, WALK_SESSIONS, ListPart
 
 Position = tuple[int, str]
-"""Login ms and ref: where in the list, on every shard alike."""
+"""Login, or last seen where that is the order, ms; and ref: where in the list, on every shard alike."""
 
 
 def raw_ref(ref: str) -> bytes:
@@ -38,7 +29,17 @@ def raw_ref(ref: str) -> bytes:
 
 
 ListEntry = tuple[int, bytes, Shard]
-"""Login ms, ref, shard."""
+"""Login, or last seen where that is the order, ms; ref, shard."""
+
+Place = tuple[int, bytes]
+"""Where an entry is in an order, which begins with the greatest."""
+
+
+def place_of(order: ListOrder, time: int, ref: bytes) -> Place:
+    """Entries with the same login are in the order of their refs; those with the same last seen in the order of uid,
+    then session id, as the list of users is. An empty session id is behind all of its user."""
+    return (time, ref) if order == "login" else (time, b"\0".join(ref.rpartition(b":")[::2]))
+
 
 MAX_READ: Final = 20_000
 """Entries of an index that one script reads, at most; it stops earlier when it has blocked Redis for 5 ms."""
@@ -55,8 +56,9 @@ up to 20 with the largest attributes and aliases."""
 
 
 class Source(Protocol):
-    """Where a page's sessions come from, newest login first."""
+    """Where a page's sessions come from, in order."""
 
+    order: ListOrder
     now: int  #: ms
     looked: int  #: entries read so far
     stopped: Position | None  #: the budget ended here; all newer entries have been returned
@@ -96,10 +98,10 @@ class _Chunk:
 
     def take(self, reply: list[Any], size: int) -> ListPart:
         if self.users is not None:
-            part = decode_refs(reply)
+            part = SCAN_REFS.reply(reply)
             self.flat = [ref for ref in part.flat if ref.rpartition(b":")[0] in self.users]
         else:
-            part = decode_page(reply, size) if self.tests is None else decode_walk(reply)
+            part = READ_PAGE.reply(reply, size) if self.tests is None else WALK_SESSIONS.reply(reply)
             self.flat = part.flat
         self.at, self.done = 0, part.at_end
         if part.behind or self.tests is None:
@@ -121,12 +123,21 @@ class _Chunk:
         return whole(login), ref.encode() if isinstance(ref, str) else ref
 
 
-def index_call(ctx: Context, s: Shard, wanted: Range, tests: Tests, login_range: tuple[int | str, int]) -> Call:
-    """Read a range of an index, and test the sessions that it names."""
+def share_of_shard(limit: int, shards: int) -> int:
+    """Entries that a page asks of each shard at first: its fair share, and three standard deviations of a random
+    spread."""
+    share = limit / shards
+    return limit + 1 if shards == 1 else min(limit, math.ceil(share + 3 * math.sqrt(share))) + 1
+
+
+def index_call(
+    ctx: Context, s: Shard, wanted: Range, tests: Tests, login_range: tuple[int | str, int], order: ListOrder = "login"
+) -> Call:
+    """Read a range of an index, and test the sessions that it names. The reply has the times of this order."""
     return call_of(
         READ_INDEX, (getattr(s, wanted.kind), s.sessions, s.deadlines, s.meta),
         ctx.now, MAX_READ, wanted.low, wanted.high, wanted.kind, wanted.wire, *login_range, s.user_prefix,
-        s.record_prefix, *tests,
+        s.record_prefix, order, *tests,
     )  # fmt: skip
 
 
@@ -140,17 +151,9 @@ def _test_refs(ctx: Context, chunks: list[_Chunk], login_range: tuple[int | str,
         for chunk in chunks
     ]
     for chunk, reply in zip(chunks, replies, strict=True):
-        part = decode_index(reply)
+        part = READ_INDEX.reply(reply)
         entries = sorted([*part.sure, *part.unsure], key=lambda entry: entry[::-1], reverse=True)
         chunk.flat = [value for entry in entries for value in entry]
-
-
-def whole(score: bytes | int) -> int:
-    """A score as a login time. Another program's score may be anything: it only has to sort somewhere."""
-    if isinstance(score, int):
-        return score
-    number = stored_number(score)
-    return int(max(-1e15, min(1e15, float(score)))) if number is None else number
 
 
 class _Entry:
@@ -169,7 +172,7 @@ class _Entry:
 class Merge:
     """The list, or the entries that pass each shard's tests.
 
-    Each shard is asked for its fair share and a margin (three standard deviations of a random spread). A shard without
+    Each shard is asked for its share (``share_of_shard``). A shard without
     refs left is asked again when its next entry is due, together with all others that have none left. ``budget``: how
     many entries may be read. ``users``: read refs only, and test the sessions of these users.
     """
@@ -184,6 +187,7 @@ class Merge:
         budget: float = math.inf,
         users: Mapping[Shard, Collection[bytes]] | None = None,
     ) -> None:
+        self.order: ListOrder = "login"
         self._ctx = ctx
         self._login_range = login_range
         self._budget = budget
@@ -198,10 +202,8 @@ class Merge:
         self._counted = False
         step = STEP if users is None else USERS_STEP
         self._most = min(step, max(200, 4 * step // len(shards)))  # many shards together read no more than a few
-        share = limit / len(shards)
-        alone = len(shards) == 1
-        self._size = limit + 1 if alone else min(limit, math.ceil(share + 3 * math.sqrt(share))) + 1
-        self._with_records = alone and limit <= MAX_RECORDS  # only in the first call: after it, few are missing
+        self._size = share_of_shard(limit, len(shards))
+        self._with_records = len(shards) == 1 and limit <= MAX_RECORDS  # in the first call: after it, few are missing
         self.now = self.total = self.looked = 0
         self.exact = True  #: the total, of the whole list
         self.stopped: Position | None = None
@@ -269,17 +271,27 @@ class Merge:
 
 
 class Gathered:
-    """All sessions that an index named, put in order here."""
+    """All sessions that an index named, put in order here. ``order``: of their times."""
 
-    def __init__(self, now: int, looked: int, found: list[ListEntry], position: Position | None) -> None:
+    def __init__(
+        self,
+        now: int,
+        looked: int,
+        found: list[ListEntry],
+        position: Position | None,
+        order: ListOrder = "login",
+    ) -> None:
+        self.order: ListOrder = order
         self.now = now
         self.looked = looked
         self.total = 0
         self.stopped: Position | None = None
         self.records: dict[bytes, Any] = {}
-        found.sort(key=_place, reverse=True)
-        behind = None if position is None else (position[0], raw_ref(position[1]))
-        self._rest = found if behind is None else [entry for entry in found if _place(entry) < behind]
+        found.sort(key=lambda entry: place_of(order, *entry[:2]), reverse=True)
+        self._rest = found
+        if position is not None:
+            behind = place_of(order, position[0], raw_ref(position[1]))
+            self._rest = [entry for entry in found if place_of(order, *entry[:2]) < behind]
         self._at = 0
 
     def next(self, count: int) -> Op[list[ListEntry]]:
@@ -288,8 +300,3 @@ class Gathered:
         part = self._rest[self._at : self._at + count]
         self._at += len(part)
         return part
-
-
-def _place(entry: ListEntry) -> tuple[int, bytes]:
-    login, ref, _ = entry
-    return login, ref

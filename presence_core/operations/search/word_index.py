@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from presence_core.keyspace import Shard
 from presence_core.operations.search.planner import Range, ShardRange
 from presence_core.scripts.calls import Op, call_of
-from presence_core.scripts.search import READ_WORDS, decode_words
+from presence_core.scripts.search import READ_WORDS
 from presence_core.text.search_text import raw_uid_of
 
 Users = dict[Shard, dict[bytes, None]]
@@ -39,7 +39,7 @@ def find_users(ranges: Iterable[ShardRange], most_found: int, most_read: int) ->
             for part in todo
         ]
         for part, reply in zip(todo, replies, strict=True):
-            words = decode_words(reply)
+            words = READ_WORDS.reply(reply)
             users.setdefault(part.shard, {}).update(dict.fromkeys(map(raw_uid_of, words.entries)))
             part.low, part.found, part.read = words.rest, part.found + len(words.entries), part.read + words.read
         todo = [part for part in todo if part.low and part.found < most_found and part.read < most_read]

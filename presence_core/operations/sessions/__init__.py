@@ -1,1 +1,1 @@
-"""Sessions: login, validate, end, read, their tombstones, and replica acknowledgement."""
+"""Sessions: login, validate, end, read, and their tombstones."""

@@ -12,23 +12,20 @@ from presence_core.errors import CorruptData, InvalidArgument, Unavailable
 from presence_core.keyspace import Shard
 from presence_core.models import NO_LABELS, Block, Ended, KickResult, Labels, Session, text
 from presence_core.operations.context import Context, found_rows, label_texts, read_notes
-from presence_core.operations.maintenance.sweep import BATCH, settle_calls, settle_stale
-from presence_core.operations.sessions.end_request import EndRequest
-from presence_core.operations.sessions.held_changes import (
-    HeldEnds,
-    HeldWatermark,
+from presence_core.operations.durability.held_changes import (
     Replicas,
     check_capacity,
     hold,
-    hold_block,
-    hold_end,
     read_confirmations,
     wait_calls,
-    watermark_calls,
 )
+from presence_core.operations.sessions.end_request import EndRequest
+from presence_core.operations.sessions.held_ends import HeldEnd, HeldWatermark, hold_block, hold_end, watermark_calls
 from presence_core.operations.sessions.read import in_list_order, latest, read_call
+from presence_core.operations.sessions.settle import BATCH, settle_calls, settle_stale
+from presence_core.schema.record import SessionRow
 from presence_core.scripts.calls import CHECKED, Call, Op, checked_first, command
-from presence_core.scripts.sessions import ENDED, EndReply, SessionRow, decode_end, decode_revoke
+from presence_core.scripts.sessions import END_SESSIONS, ENDED, REVOKE_BEFORE, EndReply
 
 _SKEW: Final = 60_000
 """How far a caller's clock may be ahead of the clock of Redis, ms."""
@@ -53,7 +50,7 @@ def logout_others(ctx: Context, uid: object, session_id: object, other: object) 
     owner, stays = check.uid(uid), check.session_id(session_id)
     ends = None if other is None else check.session_id(other, "other")
     if ends == stays:
-        raise InvalidArgument("other", "must not be the session that stays")
+        raise InvalidArgument("other", "must not be the session that stays", "conflicts")
     yield CHECKED
     request = EndRequest("logout", "self", owner)
     if ends is not None:
@@ -64,7 +61,7 @@ def logout_others(ctx: Context, uid: object, session_id: object, other: object) 
 def _end(ctx: Context, shard: Shard, call: Call) -> Op[tuple[EndReply, Replicas]]:
     """Send a call that ends sessions, and ask whether the replicas have it."""
     raw, *acknowledged = yield [call, *wait_calls(ctx, [shard])]
-    reply = decode_end(raw)
+    reply = END_SESSIONS.reply(raw)
     return reply, read_confirmations(ctx, [shard], acknowledged)
 
 
@@ -72,25 +69,18 @@ def kick(
     ctx: Context,
     uid: object,
     session_id: object,
+    *,
     by: object,
     reason: object,
-    message: object,
-    ticket: object,
-    keep: Iterable[object],
+    message: object = None,
+    ticket: object = None,
+    keep: Iterable[object] = (),
     block_for: object = None,
 ) -> Op[KickResult]:
     owner = check.uid(uid)
     sid = None if session_id is None else check.session_id(session_id)
     kept = check.kept_ids(keep, sid)
-    request = EndRequest(
-        "kicked",
-        "staff",
-        check.actor(by),
-        check.prose("reason", reason),
-        check.optional_prose("message", message),
-        check.short("ticket", ticket, 64) or "",
-        "" if block_for is None else str(check.seconds("block_for", block_for)),
-    )
+    request = EndRequest.kick(by, reason, message, ticket, block_for)
     return _kick_all(ctx, owner, request, kept) if sid is None else _kick_one(ctx, owner, sid, request)
 
 
@@ -114,7 +104,7 @@ def revoke_before(ctx: Context, at: object, by: object, reason: object, message:
         ("revoke", upto),
         HeldWatermark(None, "", upto, who, note, public),
     )
-    return sum(decode_revoke(reply).ended for reply in replies[: len(shards)])
+    return sum(REVOKE_BEFORE.reply(reply).ended for reply in replies[: len(shards)])
 
 
 def _watermark(ctx: Context, at: int | None) -> Op[int]:
@@ -128,7 +118,7 @@ def _watermark(ctx: Context, at: int | None) -> Op[int]:
         return max(edges[0].now, *(max(edge.newest, edge.revoked + 1) for edge in edges))
     now = max(edge.now for edge in edges)
     if at > now + _SKEW:
-        raise InvalidArgument("at", "must not lie in the future")
+        raise InvalidArgument("at", "must not lie in the future", "in_the_future")
     return min(at - 1, now)
 
 
@@ -150,7 +140,6 @@ def _kick_one(ctx: Context, uid: str, sid: str, request: EndRequest) -> Op[KickR
 
 
 def _kicked_session(ctx: Context, shard: Shard, uid: str, sid: str, row: SessionRow) -> Op[Session]:
-    """What was kicked."""
     return Session.from_reply(uid, sid, row, (yield from _labels(ctx, shard, [row])))
 
 
@@ -182,7 +171,8 @@ def _kick_all(ctx: Context, uid: str, request: EndRequest, keep: list[str]) -> O
     block = _block_of(ctx, replicas, uid, reply.block)
     # All that had begun, also those that an earlier call ended whose reply was lost. Login may be ahead of the clock.
     # A session of this very millisecond that this call has not ended began behind it.
-    held = HeldEnds(shard, uid, frozenset(keep), max(reply.now - 1, reply.newest), request.without_block())
+    upto = max(reply.now - 1, reply.newest)
+    held = HeldEnd(shard, uid, upto, request.without_block(), keep=frozenset(keep))
     hold(ctx, replicas, ("user", request.cause, uid, *sorted(keep)), held)
     rows = dict(zip(known, reply.rows, strict=True))
     rows |= yield from _finish_ends(ctx, shard, uid, reply, rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from presence_core import validation as check
 from presence_core.keyspace import Shard, digest
 from presence_core.operations.context import Context
 from presence_core.scripts.calls import Call, call_of
@@ -24,6 +25,19 @@ class EndRequest:
     block_for: str = ""  #: seconds
     silent: bool = False  #: no audit entry: the caller writes its own
 
+    @classmethod
+    def kick(cls, by: object, reason: object, message: object, ticket: object, block_for: object = None) -> EndRequest:
+        """A kick by staff. Raises InvalidArgument."""
+        return cls(
+            "kicked",
+            "staff",
+            check.actor(by),
+            check.prose("reason", reason),
+            check.optional_prose("message", message),
+            check.short("ticket", ticket, 64) or "",
+            "" if block_for is None else str(check.seconds("block_for", block_for)),
+        )
+
     def end_one(self, ctx: Context, shard: Shard, uid: str, session_id: str, began: int | str = "") -> Call:
         """End this session; where ``began`` (login ms) is given, only if it began then."""
         return self._call(ctx, shard, uid, began, "one", [session_id], [])
@@ -37,22 +51,27 @@ class EndRequest:
         return replace(self, block_for="")
 
     @property
-    def texts(self) -> tuple[str, str, str, str, str]:
-        """Note id, note, message id, message and ticket, as scripts take them."""
+    def texts(self) -> dict[str, str]:
+        """What staff wrote, as scripts take it."""
         note_id = digest(self.note) if self.note else ""
         message_id = digest(self.message) if self.message else ""
-        return note_id, self.note, message_id, self.message, self.ticket
+        return {"note_id": note_id, "note": self.note, "message_id": message_id, "message": self.message,
+                "ticket": self.ticket}  # fmt: skip
 
-    def text_keys(self, shard: Shard) -> tuple[str, str]:
-        """The keys of note and message."""
-        note_id, _, message_id, *_ = self.texts
-        return shard.note(note_id), shard.note(message_id)
+    def text_keys(self, shard: Shard) -> dict[str, str]:
+        """The keys of note and message, as scripts name them."""
+        texts = self.texts
+        return {"note_key": shard.note(texts["note_id"]), "message_key": shard.note(texts["message_id"])}
 
     def _call(
         self, ctx: Context, shard: Shard, uid: str, began: int | str, mode: str, known: Sequence[str], keep: list[str]
     ) -> Call:
-        keys = (*shard.lists, *shard.of_user(uid), shard.audit, *self.text_keys(shard), shard.block(uid), shard.blocks,
-                *(shard.record(uid, session_id) for session_id in known))  # fmt: skip
-        return call_of(END_SESSIONS, keys, ctx.now, ctx.policy, uid, self.end_reason, self.cause, self.by, *self.texts,
-                       self.block_for, "silent" if self.silent else "audit", began, mode, len(known), *known,
-                       *keep)  # fmt: skip
+        named = END_SESSIONS.keys(
+            audit=shard.audit, block=shard.block(uid), blocks=shard.blocks, **self.text_keys(shard)
+        )
+        records = [shard.record(uid, session_id) for session_id in known]
+        keys = (*shard.lists, *shard.of_user(uid), *named, *records)
+        return call_of(END_SESSIONS, keys, *known, *keep, given_now=ctx.now, packed_policy=ctx.policy, uid=uid,
+                       end_reason=self.end_reason, cause=self.cause, by=self.by, block_for=self.block_for,
+                       recorded_by="silent" if self.silent else "audit", began=began, mode=mode,
+                       number_of_records=len(known), **self.texts)  # fmt: skip

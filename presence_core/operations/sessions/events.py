@@ -13,7 +13,7 @@ from presence_core.models.sessions import previous_login
 from presence_core.operations import cursors
 from presence_core.operations.context import Context
 from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first, command
-from presence_core.scripts.sessions import READ_EVENTS, EventsReply, StreamEvent, decode_events
+from presence_core.scripts.sessions import READ_EVENTS, EventsReply, StreamEvent
 
 _RULE: Final = "must be the cursor of an event of this namespace"
 
@@ -29,7 +29,7 @@ def _read_cursor(cursor: object) -> list[str] | None:
     decoded = cursors.decode(cursor)
     positions = ["" if position == "-" else position for position in (decoded or "").split(",")]
     if not decoded or not all(map(_is_position, positions)) or make_cursor(positions) != cursor:
-        raise InvalidArgument("after", _RULE)
+        raise InvalidArgument("after", _RULE, "malformed")
     return positions
 
 
@@ -46,13 +46,12 @@ def positions(cursor: object) -> list[tuple[int, int]]:
     """A cursor's position on each shard, as ids of streams are compared; (-1, -1) is before the oldest entry."""
     found = _read_cursor(cursor)
     if found is None:
-        raise InvalidArgument("after", _RULE)
+        raise InvalidArgument("after", _RULE, "malformed")
     parts = [position.partition("-") for position in found]
     return [(int(time), int(order)) if time else (-1, -1) for time, _, order in parts]
 
 
 def cursor_of(places: list[tuple[int, int]]) -> str:
-    """The cursor of these positions."""
     return make_cursor([f"{time}-{order}" if time >= 0 else "" for time, order in places])
 
 
@@ -64,7 +63,7 @@ def time_position(ms: int) -> tuple[int, int]:
 def latest(ctx: Context) -> Op[str]:
     """The cursor of now: every event behind it happens later."""
     replies = yield [call_of(READ_EVENTS, (s.events,), "", 0) for s in ctx.keys.shards]
-    return make_cursor([decode_events(reply).last_id for reply in replies])
+    return make_cursor([READ_EVENTS.reply(reply).last_id for reply in replies])
 
 
 @checked_first
@@ -78,7 +77,7 @@ def events(ctx: Context, after: object, limit: object) -> Op[list[Event]]:
     replies = yield [
         call_of(READ_EVENTS, (s.events,), position, most) for s, position in zip(shards, positions, strict=True)
     ]
-    merged = merge_events([decode_events(reply) for reply in replies], positions, most)
+    merged = merge_events([READ_EVENTS.reply(reply) for reply in replies], positions, most)
     return (yield from _with_places(ctx, merged))
 
 
@@ -102,7 +101,7 @@ def _gap_of_reshard(ctx: Context, number: int) -> Op[list[Event]]:
     """The streams of a former layout are gone, with the events behind a cursor of ``number`` shards: a gap."""
     [(was, moved_at)] = yield [command(ctx.keys.layout, "HMGET", ctx.keys.layout, "was", "moved_at")]
     if str(number) not in (was or b"").decode().split(","):
-        raise InvalidArgument("after", _RULE)
+        raise InvalidArgument("after", _RULE, "malformed")
     return [Event("gap", "", "", moment(int(moved_at or 0)), make_cursor([""] * len(ctx.keys.shards)))]
 
 

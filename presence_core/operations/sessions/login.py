@@ -7,29 +7,28 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, cast
 
-from presence_core import validation as check
 from presence_core.errors import CorruptData, InvalidArgument, LoginRefused, OutcomeUnknown, RefusalCode, Unavailable
-from presence_core.filters import facet_members
 from presence_core.keyspace import Shard
-from presence_core.models import Login, PublicBlock, Session, attributes_of, in_words, moment, stored_number, text
+from presence_core.models import Login, PublicBlock, Session, in_words, moment, stored_number, text
 from presence_core.operations.context import Context, FoundSession, found_rows
-from presence_core.operations.maintenance.sweep import settle_calls, settle_stale, settle_stale_of_shards
+from presence_core.operations.durability.held_changes import Replicas, read_confirmations, write_and_wait_calls
+from presence_core.operations.known_devices import need_keys
 from presence_core.operations.sessions.end_request import EndRequest
-from presence_core.operations.sessions.held_changes import Replicas, hold_end, read_confirmations, write_and_wait_calls
-from presence_core.operations.sessions.known_devices import need_keys
+from presence_core.operations.sessions.held_ends import hold_end
 from presence_core.operations.sessions.login_calls import (
     NO_REPLY,
     LoginAttempt,
-    LoginRow,
     begin_calls,
     labels_of,
     login_call,
 )
+from presence_core.operations.sessions.login_row import LoginRow, check_many_row, check_row
 from presence_core.operations.sessions.read import read_call
+from presence_core.operations.sessions.settle import settle_calls, settle_stale, settle_stale_of_shards
 from presence_core.operations.sessions.validate import make_token
+from presence_core.schema.record import SessionRow
 from presence_core.scripts.calls import CHECKED, Call, Op, checked_first
-from presence_core.scripts.sessions import LIVE, LoginReply, RefusedReply, SessionRow, decode_login
-from presence_core.settings import Settings
+from presence_core.scripts.sessions import LIVE, LOGIN, LoginReply, RefusedReply
 
 BATCH: Final = 500
 """Logins in one pipeline."""
@@ -40,69 +39,12 @@ FEW_SESSIONS: Final = 10
 MAX_ON_BEHALF: Final = 100
 """Live sessions on behalf of one user (include/sessions/on_behalf.lua)."""
 
-_ARGUMENTS: Final = frozenset(
-    ("uid", "name", "aliases", "device", "app", "app_version", "ip", "user_agent", "attributes", "session_id",
-     "idle_timeout", "absolute_timeout", "methods", "mfa", "device_id", "on_behalf_by", "reason")
-)  # fmt: skip
-_IMPORT_ARGUMENTS: Final = _ARGUMENTS | {"login_at", "last_seen"}
-
-
-def check_row(settings: Settings, given: Mapping[str, Any], new_id: str) -> LoginRow:
-    """Check every argument of one login."""
-    idle, absolute = settings.timeouts(given.get("idle_timeout"), given.get("absolute_timeout"))
-    session_id = given.get("session_id")
-    session_id = new_id if session_id is None else check.session_id(session_id)
-    staff, reason = check_on_behalf(given)
-    if staff is not None:
-        if not check.is_on_behalf(session_id):
-            session_id = f"{check.ON_BEHALF_PREFIX}{new_id}"
-        absolute = min(absolute, settings.on_behalf_timeout)
-    elif check.is_on_behalf(session_id):
-        raise InvalidArgument("session_id", f"must not begin with {check.ON_BEHALF_PREFIX} without on_behalf_by")
-    return LoginRow(
-        check.uid(given.get("uid")),
-        session_id,
-        min(idle, absolute),
-        absolute,
-        check.short("name", given.get("name"), 256) or "",
-        check.aliases(given.get("aliases", ())),
-        check.address(given.get("ip")),
-        check.attributes(given.get("attributes")),
-        check.short("device", given.get("device"), 64) or "",
-        check.short("app", given.get("app"), 64) or "",
-        check.short("app_version", given.get("app_version"), 64) or "",
-        check.user_agent(given.get("user_agent")),
-        facet_members(settings.facets, attributes_of(check.attributes(given.get("attributes"))))
-        if settings.facets
-        else "",
-        check.authentication(given.get("methods", ()), given.get("mfa")),
-        check.device_id(given.get("device_id")),
-        staff,
-        reason,
-    )
-
-
-def check_on_behalf(given: Mapping[str, Any]) -> tuple[str | None, str]:
-    """By whom a login on behalf of the user is, and why; None of the user's own login."""
-    staff, reason, own_id = given.get("on_behalf_by"), given.get("reason"), given.get("session_id")
-    if staff is None:
-        if reason is not None:
-            raise InvalidArgument("reason", "must come with on_behalf_by")
-        return None, ""
-    actor = check.plain_text("on_behalf_by", staff, 256, "must be text of 1 to 256 bytes that says who does this")
-    for name in ("device_id", "login_at"):
-        if given.get(name) is not None:
-            raise InvalidArgument(name, "must not be given with on_behalf_by")
-    if own_id is not None and not check.is_on_behalf(str(own_id)):
-        raise InvalidArgument("session_id", f"must begin with {check.ON_BEHALF_PREFIX}, as on_behalf_by is given")
-    return actor, check.prose("reason", reason)
-
 
 @checked_first
 def login(ctx: Context, given: Mapping[str, Any]) -> Op[Login]:
-    row = check_row(ctx.settings, given, ctx.new_id())
+    row = check_row(ctx.settings, ctx.visitor, given, ctx.new_id())
     yield CHECKED
-    decides = given.get("session_id") is not None or ctx.settings.max_sessions < FEW_SESSIONS
+    decides = given.get("session_id") is not None or row.max_sessions < FEW_SESSIONS
     [answer] = yield from _login(ctx, [row], decides=decides)
     if isinstance(answer, LoginRefused):
         raise answer
@@ -112,13 +54,13 @@ def login(ctx: Context, given: Mapping[str, Any]) -> Op[Login]:
 @checked_first
 def login_many(ctx: Context, rows: Iterable[Mapping[str, Any]], imported: bool) -> Op[list[Login | LoginRefused]]:
     if not isinstance(rows, Iterable):
-        raise InvalidArgument("rows", "must be dicts of login's arguments")
+        raise InvalidArgument("rows", "must be dicts of login's arguments", "wrong_type")
     ready = []
     for number, given in enumerate(rows, 1):
         try:
-            ready.append(_check_many_row(ctx, given, imported))
+            ready.append(check_many_row(ctx.settings, ctx.visitor, given, ctx.new_id(), imported))
         except InvalidArgument as error:
-            raise InvalidArgument(f"row {number}: {error.field}", error.rule) from None
+            raise InvalidArgument(f"row {number}: {error.field}", error.rule, error.code) from None
     yield CHECKED
     answers: list[Login | LoginRefused] = []
     for first in range(0, len(ready), BATCH):
@@ -130,22 +72,6 @@ def login_many(ctx: Context, rows: Iterable[Mapping[str, Any]], imported: bool) 
             server = error.server if isinstance(error, Unavailable) else ""
             raise OutcomeUnknown(f"The first {first} logins were made. {error}", server) from error
     return answers
-
-
-def _check_many_row(ctx: Context, given: Mapping[str, Any], imported: bool) -> LoginRow:
-    if not isinstance(given, Mapping):
-        raise InvalidArgument("rows", "must be dicts of login's arguments")
-    unknown = given.keys() - (_IMPORT_ARGUMENTS if imported else _ARGUMENTS)
-    if unknown:
-        raise InvalidArgument(sorted(map(str, unknown))[0], "is not an argument of login")
-    row = check_row(ctx.settings, given, ctx.new_id())
-    if imported and given.get("login_at") is not None:
-        row.login_at = check.time_ms("login_at", given["login_at"])
-        seen = given.get("last_seen")
-        row.last_seen = row.login_at if seen is None else check.time_ms("last_seen", seen)
-    elif given.get("last_seen") is not None:
-        raise InvalidArgument("last_seen", "must come with login_at")
-    return row
 
 
 def _login(ctx: Context, rows: list[LoginRow], *, decides: bool = False) -> Op[list[Login | LoginRefused]]:
@@ -184,7 +110,7 @@ def _begin(ctx: Context, attempts: list[LoginAttempt]) -> Op[None]:
     for begin, reply in zip(begins, replies, strict=False):
         begin.take_reply(reply)
     for attempt, reply in zip(direct, replies[len(begins) :], strict=True):
-        attempt.reply = decode_login(reply)
+        attempt.reply = LOGIN.reply(reply)
     left = [attempt for attempt in attempts if attempt.reply is NO_REPLY]
     if left:
         yield from _send(ctx, left)
@@ -193,7 +119,7 @@ def _begin(ctx: Context, attempts: list[LoginAttempt]) -> Op[None]:
 def _send(ctx: Context, attempts: list[LoginAttempt]) -> Op[None]:
     replies = yield [login_call(ctx, attempt) for attempt in attempts]
     for attempt, reply in zip(attempts, replies, strict=True):
-        attempt.reply = decode_login(reply)
+        attempt.reply = LOGIN.reply(reply)
 
 
 def _retry_refused(ctx: Context, attempts: list[LoginAttempt]) -> Op[None]:
@@ -253,14 +179,15 @@ def _answer(ctx: Context, attempt: LoginAttempt) -> Login | LoginRefused:
     row, reply = attempt.row, attempt.reply
     if isinstance(reply, RefusedReply):
         return _refusal(ctx, row, reply)
+    if reply.has_no_address:
+        ctx.on_no_address()
     token = make_token(row.uid, row.session_id, attempt.secret)
     return Login(partial(_session, row, reply.row), token, attempt.replaced)
 
 
 def _session(row: LoginRow, stored: SessionRow) -> Session:
     (_, client), (_, agent) = labels_of(row)
-    full = stored._replace(name=row.name.encode(), aliases=row.aliases.encode(), attributes=row.attributes,
-                           client=client, agent=agent, place=row.place)  # fmt: skip
+    full = stored._replace(client=client, agent=agent, **row.given())
     return Session.from_reply(row.uid, row.session_id, full)
 
 
@@ -283,11 +210,12 @@ def _refusal(ctx: Context, row: LoginRow, reply: RefusedReply) -> LoginRefused:
     if row.on_behalf_by:
         most = f"The limit of {MAX_ON_BEHALF} sessions on behalf of one user is reached: end one of them first."
     else:
-        most = f"The limit of {settings.max_sessions} sessions is reached: sign out on another device first."
+        most = f"The limit of {row.max_sessions} sessions is reached: sign out on another device first."
     sentence = {
         "limit": most,
         "device_limit": f"The limit of {settings.max_sessions_per_device} sessions on one device is reached: "
         "end one of them first.",
+        "no_address": "You cannot sign in from an address that cannot be read.",
         "ended": "This session id has ended; a session never comes back. Log in with a new id.",
         "expired": "This session would already be past its deadline.",
     }[code]

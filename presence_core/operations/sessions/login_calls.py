@@ -13,10 +13,12 @@ from typing import Final
 from presence_core.keyspace import Shard
 from presence_core.models import NO_LABEL, Session
 from presence_core.operations.context import Context
-from presence_core.operations.sessions.known_devices import digests
+from presence_core.operations.known_devices import digests
+from presence_core.operations.sessions.login_row import LoginRow
 from presence_core.operations.sessions.validate import secret_digest
+from presence_core.schema.record import SessionRow
 from presence_core.scripts.calls import Call, call_of, later
-from presence_core.scripts.sessions import BEGIN_SESSIONS, LOGIN, LoginReply, RefusedReply, SessionRow, decode_begun
+from presence_core.scripts.sessions import BEGIN_SESSIONS, LOGIN, LoginReply, RefusedReply
 from presence_core.text.search_text import entries, id_digest
 from presence_core.text.user_agents import families
 
@@ -28,32 +30,6 @@ BEGUN_TOGETHER: Final = 32
 
 LONG_TEXT: Final = 100
 """Bytes of name and aliases that take as long as a session more, because of their entries in the index of words."""
-
-
-@dataclass(slots=True)
-class LoginRow:
-    """A login whose arguments have been checked, ready to send."""
-
-    uid: str
-    session_id: str
-    idle: int
-    absolute: int
-    name: str
-    aliases: str
-    ip: bytes
-    attributes: bytes
-    device: str
-    app: str
-    app_version: str
-    user_agent: str
-    facets: str
-    authentication: str
-    device_id: str | None = None
-    on_behalf_by: str | None = None
-    reason: str = ""
-    login_at: int | str = ""
-    last_seen: int | str = ""
-    place: bytes = b""
 
 
 NO_REPLY: Final = RefusedReply("")
@@ -80,9 +56,14 @@ def _label(text: str) -> tuple[bytes, bytes]:
 
 def labels_of(row: LoginRow) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
     """The labels of the client, as the site named it, and of the user agent, with os and browser."""
-    client = f"{row.device}\n{row.app}\n{row.app_version}" if row.device or row.app or row.app_version else ""
     os, browser = families(row.user_agent)
-    return _label(client), _label(f"{os}\n{browser}\n{row.user_agent}" if row.user_agent else "")
+    agent = f"{os}\n{browser}\n{row.recorded_agent}"
+    return client_label(row.device, row.app, row.app_version), _label(agent if agent != "\n\n" else "")
+
+
+def client_label(device: str, app: str, app_version: str) -> tuple[bytes, bytes]:
+    """The label of a client, as the site named it."""
+    return _label(f"{device}\n{app}\n{app_version}" if device or app or app_version else "")
 
 
 def login_call(ctx: Context, attempt: LoginAttempt) -> Call:
@@ -92,22 +73,46 @@ def login_call(ctx: Context, attempt: LoginAttempt) -> Call:
 
 def _login_call(ctx: Context, s: Shard, row: LoginRow, secret: bytes) -> Call:
     settings = ctx.settings
-    client, agent = labels_of(row)
+    (client_id, client_text), (agent_id, agent_text) = labels_of(row)
+    fields = row.given_words()
     keys = (*s.lists, s.labels, s.words, s.block(row.uid), *s.of_user(row.uid), s.record(row.uid, row.session_id),
             s.block_rules, s.ids, *_odd_keys(s, row))  # fmt: skip
     return call_of(
-        LOGIN, keys, ctx.now, ctx.policy, row.uid, row.session_id, secret_digest(secret), str(row.idle),
-        str(row.absolute), row.name, row.aliases, row.ip, row.attributes, *client, *agent, str(MAX_LABELS),
-        "" if row.on_behalf_by else row.device, str(settings.max_sessions), str(settings.max_sessions_per_device or 0),
-        settings.on_limit, str(row.login_at), str(row.last_seen), row.facets, "1" if "ip" in ctx.indexes else "0",
-        id_digest(row.session_id, len(ctx.keys.shards)) if "uid" in ctx.indexes else "",
-        row.authentication, _odd(ctx, row), row.place, *entries(ctx.indexes, row.uid, row.name, row.aliases),
+        LOGIN, keys, *fields, *entries(ctx.indexes, row.uid, row.name, row.aliases),
+        given_now=ctx.now,
+        packed_policy=ctx.policy,
+        uid=row.uid,
+        sid=row.session_id,
+        digest=secret_digest(secret),
+        idle=str(row.idle),
+        absolute=str(row.absolute),
+        ip=row.recorded_ip,
+        client_id=client_id,
+        client_text=client_text,
+        agent_id=agent_id,
+        agent_text=agent_text,
+        max_labels=str(MAX_LABELS),
+        device="" if row.on_behalf_by else row.device,
+        max_sessions=str(row.max_sessions),
+        max_per_device=str(settings.max_sessions_per_device or 0),
+        on_limit=settings.on_limit,
+        given_login=str(row.login_at),
+        given_seen=str(row.last_seen),
+        declared=row.facets,
+        index_address="1" if "ip" in ctx.indexes else "0",
+        id_digest=id_digest(row.session_id, len(ctx.keys.shards)) if "uid" in ctx.indexes else "",
+        methods=row.authentication,
+        packed_odd=_odd(ctx, row),
+        place=row.place,
+        full_ip=row.ip,
+        no_address=settings.no_address,
+        number_of_words=str(len(fields)),
     )  # fmt: skip
 
 
 def _odd_keys(s: Shard, row: LoginRow) -> tuple[str, ...]:
     if row.on_behalf_by:
-        return (s.audit,)
+        return s.audit, s.on_behalf
     return (s.known(row.uid), s.place(row.uid)) if row.device_id or row.place else ()
 
 
@@ -115,7 +120,7 @@ def _odd(ctx: Context, row: LoginRow) -> str:
     """What may be odd about a login, as include/login/odd_login.lua reads it."""
     if row.on_behalf_by:
         return json.dumps({"by": row.on_behalf_by, "reason": row.reason}, ensure_ascii=False)
-    if not row.device_id or not ctx.settings.keep_devices:
+    if not row.device_id or not (ctx.settings.keep_devices or ctx.settings.max_sessions_per_device):
         return ""
     devices = digests(ctx, row.uid, row.device_id)
     given = {"devices": devices, "rotated": ctx.device_key_at, "keep": ctx.settings.keep_devices}
@@ -131,6 +136,7 @@ class BeginCall:
 
     ctx: Context
     shard: Shard
+    max_sessions: int  #: of each login
     attempts: list[LoginAttempt] = field(default_factory=list)
     weight: int = 0
 
@@ -139,7 +145,7 @@ class BeginCall:
 
     def take_reply(self, raw: bytes) -> None:
         """Give each login its reply; those that need a decision keep NO_REPLY."""
-        for attempt, begun in zip(self.attempts, decode_begun(raw), strict=False):
+        for attempt, begun in zip(self.attempts, BEGIN_SESSIONS.reply(raw), strict=False):
             if begun is not None:
                 login, methods = begun.login.to_bytes(8, "big"), attempt.row.authentication
                 authentication = login + methods.encode() if methods else None
@@ -160,16 +166,20 @@ class BeginCall:
             secret = secret_digest(attempt.secret)
             attempt.core = _CORE.pack(row.idle, row.absolute, secret, client[0], agent[0]) + row.ip
             words = entries(ctx.indexes, row.uid, row.name, row.aliases)
-            given = (("n", row.name), ("a", row.aliases), ("x", row.attributes), ("g", row.place))
-            fields = [word for pair in given if pair[1] for word in pair]
+            fields = row.given_words()
             digest = id_digest(row.session_id, len(ctx.keys.shards)) if "uid" in ctx.indexes else ""
             rows += (attempt.core, str(row.login_at), str(row.last_seen), digest, row.authentication, row.facets,
                      row.place, str(len(fields)), *fields, str(len(words)), *words)  # fmt: skip
         labels.pop((NO_LABEL, b""), None)
         return call_of(
-            BEGIN_SESSIONS, keys, ctx.now, str(ctx.events_cap), "1" if settings.record_ttl else "0",
-            str(settings.max_sessions), str(MAX_LABELS), "1" if "ip" in ctx.indexes else "0", str(len(labels)),
-            *(word for label in labels for word in label), *rows,
+            BEGIN_SESSIONS, keys, *(word for label in labels for word in label), *rows,
+            now=ctx.now,
+            most_events=str(ctx.events_cap),
+            ttl="1" if settings.record_ttl else "0",
+            most_sessions=str(self.max_sessions),
+            most_labels=str(MAX_LABELS),
+            index_addresses="1" if "ip" in ctx.indexes else "0",
+            label_count=str(len(labels)),
         )  # fmt: skip
 
 
@@ -178,7 +188,8 @@ _CORE: Final = struct.Struct(">II16s4s4s")
 
 def begin_calls(ctx: Context, attempts: Iterable[LoginAttempt]) -> list[BeginCall]:
     """Calls that begin those sessions that seem to need no decision: no login of their users names a device id, is on
-    behalf of the user, has a place to compare, or counts for a limit per device.
+    behalf of the user, has a place to compare, has an address of which a part is recorded, or counts for a limit per
+    device. All logins of a call have the same limit of sessions.
 
     The logins of a user are in one call, where they stay in order; those that are too many for it are in none.
     """
@@ -186,15 +197,16 @@ def begin_calls(ctx: Context, attempts: Iterable[LoginAttempt]) -> list[BeginCal
     for attempt in attempts:
         by_user.setdefault(attempt.row.uid, []).append(attempt)
     calls: list[BeginCall] = []
-    open_calls: dict[Shard, BeginCall] = {}
+    open_calls: dict[tuple[Shard, int], BeginCall] = {}
     for of_user in by_user.values():
-        if not all(_is_plain(ctx, attempt.row) for attempt in of_user):
+        limit = of_user[0].row.max_sessions
+        if not all(_is_plain(ctx, attempt.row) and attempt.row.max_sessions == limit for attempt in of_user):
             continue
         fitting = of_user[: max(1, BEGUN_TOGETHER // max(map(_weight, of_user)))]
         shard, weight = fitting[0].shard, sum(map(_weight, fitting))
-        begin = open_calls.get(shard)
+        begin = open_calls.get((shard, limit))
         if begin is None or begin.weight + weight > BEGUN_TOGETHER:
-            begin = open_calls[shard] = BeginCall(ctx, shard)
+            begin = open_calls[shard, limit] = BeginCall(ctx, shard, limit)
             calls.append(begin)
         begin.attempts += fitting
         begin.weight += weight
@@ -207,4 +219,7 @@ def _weight(attempt: LoginAttempt) -> int:
 
 def _is_plain(ctx: Context, row: LoginRow) -> bool:
     counts_for_device = row.device and ctx.settings.max_sessions_per_device
-    return not (row.device_id or row.on_behalf_by or counts_for_device or (row.place and row.login_at == ""))
+    is_kept_whole = row.recorded_ip == row.ip
+    return is_kept_whole and not (
+        row.device_id or row.on_behalf_by or counts_for_device or (row.place and row.login_at == "")
+    )

@@ -1,25 +1,25 @@
-"""Read live sessions: one, all of a user, the counts."""
+"""Read live sessions: one, or all of a user; and how far the sessions of a shard reach."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument, foreign_data
 from presence_core.keyspace import Shard
-from presence_core.models import Counts, Session, moment, text
-from presence_core.models.choices import ODD_LOGINS
+from presence_core.models import Session
 from presence_core.operations.context import Context, FoundSession, found_rows
-from presence_core.operations.maintenance.sweep import settle_stale
-from presence_core.operations.search.live_counts import ShardCount, count_shards
+from presence_core.operations.sessions.settle import settle_stale
 from presence_core.scripts import sessions as scripts
 from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first, command
 
 
-def read_call(ctx: Context, s: Shard, uid: str, session_ids: Iterable[str] = ()) -> Call:
+def read_call(ctx: Context, s: Shard, uid: str, session_ids: Collection[str] = ()) -> Call:
     """Read these sessions of a user, or all."""
     keys = (s.user(uid), s.sessions, s.closing, s.labels, s.meta)
-    return call_of(scripts.READ_SESSIONS, keys, ctx.now, uid, s.record_prefix, *session_ids)
+    call = call_of(scripts.READ_SESSIONS, keys, ctx.now, uid, s.record_prefix, *session_ids)
+    call.is_short = len(session_ids) == 1
+    return call
 
 
 def in_list_order(sessions: Iterable[Session]) -> list[Session]:
@@ -47,7 +47,7 @@ def sessions_of(ctx: Context, uid: str) -> Op[list[Session]]:
 def is_online(ctx: Context, uid: object, count_on_behalf: object) -> Op[bool]:
     owner = check.uid(uid)
     if not isinstance(count_on_behalf, bool):
-        raise InvalidArgument("count_on_behalf", "must be True or False")
+        raise InvalidArgument("count_on_behalf", "must be True or False", "wrong_type")
     yield CHECKED
     found = yield from _found(ctx, owner, [])
     return any(count_on_behalf or not check.is_on_behalf(session.session_id) for session in found)
@@ -59,6 +59,12 @@ def _live(ctx: Context, uid: str, session_ids: list[str]) -> Op[list[Session]]:
 
 def _found(ctx: Context, uid: str, session_ids: list[str]) -> Op[list[FoundSession]]:
     """The live sessions; stale entries are repaired."""
+    sessions = yield from listed_sessions(ctx, uid, session_ids)
+    return [found for found in sessions if found.state == scripts.LIVE]
+
+
+def listed_sessions(ctx: Context, uid: str, session_ids: Collection[str] = ()) -> Op[list[FoundSession]]:
+    """These sessions of a user, or all in their list, also those that wait for a sweep; stale entries are repaired."""
     shard = ctx.shard(uid)
     [reply] = yield [read_call(ctx, shard, uid, session_ids)]
     sessions = found_rows(uid, reply)
@@ -71,43 +77,13 @@ def _found(ctx: Context, uid: str, session_ids: list[str]) -> Op[list[FoundSessi
         or (found.state != scripts.LIVE and is_whole_user)
     ]
     yield from settle_stale(ctx, shard, stale)
-    return [found for found in sessions if found.state == scripts.LIVE]
-
-
-def counts(ctx: Context) -> Op[Counts]:
-    shards, _ = yield from count_shards(ctx)
-    return counts_of(ctx, shards)
-
-
-def counts_of(ctx: Context, found: list[ShardCount]) -> Counts:
-    """The counts of all shards."""
-    shards, parts = ctx.keys.shards, [shard.count for shard in found]
-    totals = dict.fromkeys(("login", "logout", "expired", "kicked", "replaced"), 0)
-    odd_logins: dict[str, int] = dict.fromkeys(ODD_LOGINS, 0)
-    for s, part in zip(shards, parts, strict=True):
-        for kind, number in part.totals:
-            sums = odd_logins if text(kind) in odd_logins else totals
-            sums[text(kind)] = sums.get(text(kind), 0) + _number(s.totals, number)
-    swept = [_number(s.meta, part.swept) if part.swept else 0 for s, part in zip(shards, parts, strict=True)]
-    return Counts(
-        users=sum(shard.users for shard in found),
-        sessions=sum(part.sessions for part in parts),
-        totals=totals,
-        waiting={
-            "expired": sum(shard.expired for shard in found),
-            "kicked": sum(shard.revoked for shard in found),
-        },
-        odd_logins=odd_logins,
-        as_of=moment(min(part.now for part in parts)),
-        draining=any(part.is_draining for part in parts),
-        swept_at=moment(min(swept)) if all(swept) else None,
-    )
+    return sessions
 
 
 def latest(ctx: Context) -> Op[list[scripts.LatestLogin]]:
     """The clock and the latest login time of every shard."""
     replies = yield [call_of(scripts.READ_LATEST_LOGIN, (s.sessions, s.meta), ctx.now) for s in ctx.keys.shards]
-    return [scripts.decode_latest_login(reply) for reply in replies]
+    return [scripts.READ_LATEST_LOGIN.reply(reply) for reply in replies]
 
 
 def watermark(ctx: Context) -> Op[tuple[int, int]]:
@@ -118,10 +94,11 @@ def watermark(ctx: Context) -> Op[tuple[int, int]]:
     """
     key = ctx.keys.shards[0].meta
     [(revoked, at)] = yield [command(key, "HMGET", key, "revoked", "revoked_at")]
-    return (_number(key, revoked), _number(key, at or b"0")) if revoked else (-1, 0)
+    return (number_at(key, revoked), number_at(key, at or b"0")) if revoked else (-1, 0)
 
 
-def _number(key: str, raw: bytes) -> int:
+def number_at(key: str, raw: bytes) -> int:
+    """A number that one of our keys holds."""
     try:
         return int(raw)
     except ValueError:

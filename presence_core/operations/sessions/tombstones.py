@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument
 from presence_core.keyspace import Shard, split_ref
 from presence_core.models import (
-    END_FIELDS,
     NO_LABELS,
-    ODD_FIELDS,
-    SESSION_FIELDS,
     Ended,
     Labels,
     Page,
     Session,
+    ValidationFailed,
     login_and_deadline,
     moment,
+    stored_number,
 )
-from presence_core.models.choices import EndReason
 from presence_core.operations.context import Context, found_rows, label_texts
 from presence_core.operations.cursors import make_cursor, read_cursor
-from presence_core.operations.search.timed_lists import Entry, MergedLists, ZsetPart, is_zset_position, scan
+from presence_core.operations.merged_lists import (
+    Entry,
+    MergedLists,
+    MergePart,
+    ZsetPart,
+    is_zset_position,
+    scan,
+    whole,
+)
 from presence_core.operations.sessions.read import read_call
+from presence_core.operations.sessions.settle import Pair, settle_stale_of_shards
+from presence_core.operations.sessions.validate import judge, validate_call
+from presence_core.schema.endings import END_REASONS, in_words, kept
+from presence_core.schema.record import LETTERS, SessionRow
 from presence_core.scripts.calls import CHECKED, Op, checked_first, command
-from presence_core.scripts.sessions import ENDED, LIVE, SessionRow
+from presence_core.scripts.sessions import ENDED, LIVE, VALIDATE
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -36,9 +46,7 @@ MAX_ENDED: Final = 100
 """Ends that are listed per user: include/sessions/end_session.lua."""
 
 MAX_REFS: Final = 1_000
-"""Sessions that one ``sessions_among`` may name: as many as a page of the list may hold."""
-
-REASONS: Final = get_args(EndReason)
+"""Sessions that one ``sessions_among`` or ``kick_refs`` may name: as many as a page of the list may hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +84,8 @@ class _End:
 def ended(
     ctx: Context, uid: object, reason: object, by: object, since: object, until: object, limit: object, cursor: object
 ) -> Op[Page[Ended]]:
-    if reason is not None and (not isinstance(reason, str) or reason not in REASONS):
-        raise InvalidArgument("reason", 'must be "logout", "expired", "kicked" or "replaced"')
+    if reason is not None and (not isinstance(reason, str) or reason not in END_REASONS):
+        raise InvalidArgument("reason", "must be " + in_words('"'), "not_a_choice")
     wanted = _EndFilter(
         None if uid is None else check.uid(uid),
         reason,
@@ -87,21 +95,31 @@ def ended(
     size = check.whole("limit", limit, 1, 1000)
     seen, behind = read_cursor(cursor, "ended", wanted.values, is_zset_position)
     yield CHECKED
+    waiting, unwritten, most = MergePart(), dict[bytes, _End](), None
     if wanted.uid is None:
         lists = [(s, s.ended) for s in ctx.keys.shards]
     else:
         shard = ctx.shard(wanted.uid)
-        lists = [(shard, shard.ended_of(wanted.uid))]
-    most = None if wanted.uid is None else MAX_ENDED
+        lists, most = [(shard, shard.ended_of(wanted.uid))], MAX_ENDED
+        # Before the list, so that an end which a sweep writes meanwhile is in one of the two, or in both.
+        waiting, unwritten = yield from _waiting_ends(ctx, shard, wanted.uid, wanted, behind)
     parts = [
         ZsetPart(s, key, behind, wanted.since, wanted.before, meta=s.meta, most=most) for s, key in lists
     ]  # fmt: skip
-    merge = MergedLists(ctx, parts, size)
+    merge = MergedLists(ctx, [waiting, *parts], size)
     is_plain = wanted.end_reason is wanted.by is None
+    looked_at: set[bytes] = set()
 
     def look(entries: list[Entry]) -> Op[list[_End | None]]:
-        ends = yield from _rows(ctx, entries)
-        return [end if end is not None and wanted.matches(end.row) else None for end in ends]
+        listed = [entry for entry in entries if entry.member not in unwritten]
+        rows = (yield from _rows(ctx, listed)) if listed else []
+        found = unwritten | {entry.member: row for entry, row in zip(listed, rows, strict=True)}
+        ends = []
+        for entry in entries:
+            end = None if entry.member in looked_at else found[entry.member]
+            looked_at.add(entry.member)
+            ends.append(end if end is not None and wanted.matches(end.row) else None)
+        return ends
 
     walked = yield from scan(merge, size, 1 if is_plain else 200, look)
     items = yield from _decode(ctx, walked.items)
@@ -117,18 +135,43 @@ def ended(
 
 def complete_since(ctx: Context, now: int, marks: Iterable[int]) -> datetime | None:
     """From when on all ends are there that should still be kept, given each shard's mark, ms; None: all are there."""
-    settings, latest = ctx.settings, max(marks, default=0)
-    longest = max(settings.keep_kicked, settings.keep_replaced, settings.keep_expired, settings.keep_logout)
+    latest, longest = max(marks, default=0), max(kept(ctx.settings).values())
     return moment(latest) if latest > now - longest * 1000 else None
+
+
+def _waiting_ends(
+    ctx: Context, shard: Shard, uid: str, wanted: _EndFilter, behind: list[str] | None
+) -> Op[tuple[MergePart, dict[bytes, _End]]]:
+    """The ends of a user's sessions that wait for a sweep, because of their deadline or of ``revoke_before``: in the
+    places that they will have in the list of ends; and by ref."""
+    [reply] = yield [read_call(ctx, shard, uid)]
+    keep, ends = kept(ctx.settings), dict[bytes, _End]()
+    part = MergePart()
+    for found in found_rows(uid, reply):
+        row = found.row if found.row.end_reason else found.row._replace(end_reason=b"expired")
+        _, at = login_and_deadline(row) or (0, None)
+        at = stored_number(row.at) if row.at else at
+        if found.state != ENDED or at is None or not keep.get((row.end_reason or b"").decode("ascii", "replace")):
+            continue
+        if (wanted.since is None or at >= wanted.since) and (wanted.before is None or at < wanted.before):
+            entry = Entry(shard, b"%d" % at, f"{uid}:{found.session_id}".encode())
+            ends[entry.member] = _End(shard, uid, found.session_id, row)
+            part.items.append(((at, entry.member), entry))
+    part.total = len(part.items)
+    if behind is not None:
+        last = whole(behind[0].encode()), behind[1].encode("utf-8", "surrogateescape")
+        part.items = [item for item in part.items if item[0] < last]
+    part.items.sort(reverse=True)
+    part.done = True
+    return part, ends
 
 
 def _rows(ctx: Context, entries: list[Entry]) -> Op[list[_End | None]]:
     """The tombstones of these entries; None for an entry whose tombstone has expired."""
     replies = yield [
-        command(entry.shard.tag, "HMGET", entry.shard.record_prefix.encode() + entry.member, *SESSION_FIELDS,
-                *END_FIELDS, *ODD_FIELDS, lenient=True)
+        command(entry.shard.tag, "HMGET", entry.shard.record_prefix.encode() + entry.member, *LETTERS, lenient=True)
         for entry in entries
-    ]  # fmt: skip
+    ]
     out: list[_End | None] = [None] * len(entries)
     pending: dict[tuple[Shard, str], dict[str, int]] = {}  # by user: session id → place in `out`
     for place, (entry, reply) in enumerate(zip(entries, replies, strict=True)):
@@ -183,17 +226,30 @@ def _notes(ends: list[_End]) -> Op[dict[Shard, Labels]]:
     return dict(out)
 
 
-@checked_first
-def sessions_among(ctx: Context, refs: object) -> Op[dict[str, Session | Ended]]:
+def check_refs(refs: object) -> list[tuple[str, str]]:
+    """uid and session id of each ref, each once: at most ``MAX_REFS`` items."""
     if isinstance(refs, str | bytes) or not isinstance(refs, Iterable):
-        raise InvalidArgument("refs", "must be a list of refs")
-    by_user: dict[str, list[str]] = {}
+        raise InvalidArgument("refs", "must be a list of refs", "wrong_type")
+    pairs: dict[tuple[str, str], None] = {}
     for place, ref in enumerate(refs):
         if place == MAX_REFS:
-            raise InvalidArgument("refs", f"must be at most {MAX_REFS} refs")
-        uid, session_id = check.ref(ref)
-        by_user.setdefault(uid, []).append(session_id)
+            raise InvalidArgument("refs", f"must be at most {MAX_REFS} refs", "too_many")
+        pairs[check.ref(ref)] = None
+    return list(pairs)
+
+
+@checked_first
+def sessions_among(ctx: Context, refs: object) -> Op[dict[str, Session | Ended]]:
+    pairs = check_refs(refs)
     yield CHECKED
+    return (yield from sessions_of_refs(ctx, pairs))
+
+
+def sessions_of_refs(ctx: Context, pairs: Iterable[tuple[str, str]]) -> Op[dict[str, Session | Ended]]:
+    """``sessions_among`` for uids and session ids."""
+    by_user: dict[str, list[str]] = {}
+    for uid, session_id in pairs:
+        by_user.setdefault(uid, []).append(session_id)
     if not by_user:
         return {}
     replies = yield [read_call(ctx, ctx.shard(uid), uid, sids) for uid, sids in by_user.items()]
@@ -212,3 +268,44 @@ def sessions_among(ctx: Context, refs: object) -> Op[dict[str, Session | Ended]]
         )
         for shard, found in rows
     }
+
+
+class SessionCheck(NamedTuple):
+    """Whether requests of a session pass now."""
+
+    seconds_left: float  #: until its deadline, unless it is seen before
+    failed: ValidationFailed | None  #: why they do not pass
+
+
+def check_sessions(ctx: Context, pairs: Sequence[Pair]) -> Op[list[SessionCheck]]:
+    """Check sessions as a request would, but none of them counts as seen. Cost: one round trip; two more if some have
+    ended, and one for each whose visitor must sign in again."""
+    shards = [ctx.shard(uid) for uid, _ in pairs]
+    raw = yield [
+        validate_call(ctx, shard, uid, sid, b"", False, b"", "")
+        for shard, (uid, sid) in zip(shards, pairs, strict=True)
+    ]
+    replies = [VALIDATE.reply(reply) for reply in raw]
+    ends = {
+        place: _End(shards[place], *pairs[place], reply.row)
+        for place, reply in enumerate(replies)
+        if reply.state == ENDED
+    }
+    ended = dict(zip(ends, (yield from _decode(ctx, list(ends.values()))), strict=True))
+    overdue = [(shards[place], pairs[place]) for place in ends if replies[place].is_overdue]
+    yield from settle_stale_of_shards(ctx, overdue)
+    checks = []
+    for place, reply in enumerate(replies):
+        if reply.state == LIVE:
+            _, deadline = login_and_deadline(reply.row) or (0, reply.now)
+            checks.append(SessionCheck((deadline - reply.now) / 1000, None))
+        elif place in ended:
+            checks.append(SessionCheck(0, _failed(ended[place])))
+        else:
+            validation = yield from judge(ctx, shards[place], *pairs[place], reply)
+            checks.append(SessionCheck(0, validation if isinstance(validation, ValidationFailed) else None))
+    return checks
+
+
+def _failed(end: Ended) -> ValidationFailed:
+    return ValidationFailed(lambda: end)

@@ -1,39 +1,49 @@
-"""Requests of a site: validate a token or a session, note that it was seen, change its attributes."""
+"""Requests of a site: validate a token or a session, note that it was seen."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, Final
+from hmac import digest as hmac_digest
+from typing import Final
 
 from presence_core import validation as check
-from presence_core.errors import InvalidArgument
-from presence_core.filters import facet_members
+from presence_core.errors import CorruptData, InvalidArgument, Unavailable
 from presence_core.keyspace import Shard
 from presence_core.models import Block, Ended, FailureCode, Session, Validation, ValidationFailed, ValidationPassed
 from presence_core.models.sessions import optional_text
 from presence_core.operations.context import Context, known_label_texts, label_texts, read_notes
-from presence_core.operations.maintenance.sweep import settle_stale, settle_stale_of_shards
+from presence_core.operations.sessions.settle import settle_stale, settle_stale_of_shards
+from presence_core.schema.record import SessionRow
 from presence_core.scripts import sessions as scripts
 from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first, command
-from presence_core.scripts.staff import READ_BLOCKS, decode_blocks
+from presence_core.scripts.staff import READ_BLOCKS
 
 BATCH = 200
 """Refs in one heartbeat script: 2 to 6 ms of the server's time at a million sessions."""
 
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _TOKEN: Final = re.compile(
-    r"([A-Za-z0-9_-]{1,342})\.([A-Za-z0-9_-]{8,128})\.([A-Za-z0-9_-]{42}[AEIMQUYcgkosw048])"  # 256 bits in one spelling
+    r"([A-Za-z0-9_-]{1,342})\.([A-Za-z0-9_-]{8,128})"
+    r"\.([A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]|[A-Za-z0-9_-]{44})"  # 256 bits in one spelling; with a byte: next_secret
 )
 _CODES: Final[Mapping[int, FailureCode]] = {
     scripts.SIGN_IN_REQUIRED: "sign_in_required",
     scripts.AUTHENTICATION_TOO_OLD: "authentication_too_old",
 }
-_DECOY = ("malformed", "malformed-token-0000", sha256(b"").digest()[:16])
+_DECOY = ("malformed", "malformed-token-0000", b"")
+
+NONCE: Final = 16
+"""Bytes of the nonce of a rotate with a grace."""
+
+FOLLOWERS: Final = 15
+"""Callers that get a secret of their own from a former one, behind the caller that replaced it; later ones share the
+last."""
 
 
 def make_token(uid: str, session_id: str, secret: bytes) -> str:
@@ -46,6 +56,32 @@ def secret_digest(secret: bytes) -> bytes:
     return sha256(secret).digest()[:16]
 
 
+def next_secret(secret: bytes, nonce: bytes, follower: int = 0) -> bytes:
+    """The secret that a rotate with a grace puts in the place of this one, so that every caller that has the old secret
+    can make it. Redis has its digest; and the nonce, for as long as the grace lasts.
+
+    Each follower gets a secret of its own: hashed a number of times, which its last byte says, it is the secret of the
+    session. So one digest serves all of them, and none can be made of one that was made before it.
+    """
+    steps = min(follower, FOLLOWERS)
+    own = _hashed(hmac_digest(secret, nonce, "sha256"), FOLLOWERS - steps)
+    return own + bytes((steps,)) if steps else own
+
+
+def _session_secret(own: bytes) -> bytes:
+    """The secret of the session, from that of a follower. Raises ValueError if its last byte is no number of one."""
+    steps = own[-1]
+    if not 1 <= steps <= FOLLOWERS:
+        raise ValueError("the secret of no follower")
+    return _hashed(own[:-1], steps)
+
+
+def _hashed(secret: bytes, times: int) -> bytes:
+    for _ in range(times):
+        secret = sha256(secret).digest()
+    return secret
+
+
 def _b64(raw: bytes) -> str:
     return b2a_base64(raw, newline=False).rstrip(b"=").translate(_URL_SAFE).decode()
 
@@ -54,14 +90,28 @@ def _unb64(text: str) -> bytes:
     return a2b_base64(text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4), strict_mode=True)
 
 
+def is_token(text: str) -> bool:
+    """Whether this text has the form of a token."""
+    return _TOKEN.fullmatch(text) is not None
+
+
 def parse_token(token: object) -> tuple[str, str, bytes]:
     """uid, session id, digest. A malformed token becomes one that does not exist, so that it costs the same look-up."""
+    uid, sid, secret = read_token(token)
+    return uid, sid, secret_digest(secret)
+
+
+def read_token(token: object) -> tuple[str, str, bytes]:
+    """The same with the session's secret in the place of its digest."""
+    if isinstance(token, bytes | bytearray):  # of a request that was not decoded: its token may well be valid
+        raise InvalidArgument("token", "must be text, not bytes: decode it", "wrong_type")
     parts = _TOKEN.fullmatch(token) if isinstance(token, str) else None
     if parts is None:
         return _DECOY
-    owner, session_id, secret = parts.groups()
+    owner, session_id, written = parts.groups()
     try:
-        return _uid_of(owner), session_id, secret_digest(_unb64(secret))
+        secret = _unb64(written)
+        return _uid_of(owner), session_id, secret if len(secret) == 32 else _session_secret(secret)
     except ValueError:
         return _DECOY
 
@@ -77,33 +127,41 @@ def _uid_of(owner: str) -> str:
 
 def validate(ctx: Context, token: object, touch: bool, ip: object, max_age: object = None) -> Op[Validation]:
     if token is None:
-        raise InvalidArgument("token", "must be text")
-    return _validate(ctx, *parse_token(token), touch, check.address(ip), check.max_age(max_age))
+        raise InvalidArgument("token", "must be text", "wrong_type")
+    return _validate(ctx, *parse_token(token), touch, ctx.visitor.recorded_address(ip), check.max_age(max_age))
 
 
 def validate_session(
     ctx: Context, uid: object, session_id: object, touch: bool, ip: object, max_age: object = None
 ) -> Op[Validation]:
     owner, sid = check.uid(uid), check.session_id(session_id)
-    return _validate(ctx, owner, sid, b"", touch, check.address(ip), check.max_age(max_age))
+    return _validate(ctx, owner, sid, b"", touch, ctx.visitor.recorded_address(ip), check.max_age(max_age))
+
+
+def validate_call(
+    ctx: Context, s: Shard, uid: str, sid: str, digest: bytes, touch: bool, ip: bytes, max_age: int | str
+) -> Call:
+    """The call that asks for one session; ``VALIDATE.reply`` reads its reply."""
+    keys = (s.sessions, s.deadlines, s.users, s.closing, s.meta, f"{s.record_prefix}{uid}:{sid}",
+            *((s.addresses,) if ip and "ip" in ctx.indexes else ()))  # fmt: skip
+    return call_of(scripts.VALIDATE, keys, ctx.now, uid, sid, digest, "1" if touch else "0", ip, max_age)
 
 
 def _validate(
     ctx: Context, uid: str, sid: str, digest: bytes, touch: bool, ip: bytes, max_age: int | str
 ) -> Op[Validation]:
     s = ctx.shard(uid)
-    keys = (s.sessions, s.deadlines, s.users, s.closing, s.meta, f"{s.record_prefix}{uid}:{sid}",
-            *((s.addresses,) if ip and "ip" in ctx.indexes else ()))  # fmt: skip
-    [raw] = yield [call_of(scripts.VALIDATE, keys, ctx.now, uid, sid, digest, "1" if touch else "0", ip, max_age)]
-    reply = scripts.decode_validate(raw)
+    [raw] = yield [validate_call(ctx, s, uid, sid, digest, touch, ip, max_age)]
+    reply = scripts.VALIDATE.reply(raw)
     if reply.state == scripts.LIVE:  # nearly every call
         labels = known_label_texts(ctx, s, reply.row.core or b"")
         if labels is not None:
             return ValidationPassed(lambda: Session.from_reply(uid, sid, reply.row, labels), reply.now)
-    return (yield from _judge(ctx, s, uid, sid, reply))
+    return (yield from judge(ctx, s, uid, sid, reply))
 
 
-def _judge(ctx: Context, s: Shard, uid: str, sid: str, reply: scripts.ValidateReply) -> Op[Validation]:
+def judge(ctx: Context, s: Shard, uid: str, sid: str, reply: scripts.ValidateReply) -> Op[Validation]:
+    """The Validation of a reply: of a session that has ended with its end, which is read."""
     state, row, is_overdue, now = reply
     if state == scripts.LIVE:
         labels = (yield from label_texts(ctx, [(s, row.core)]))[s]
@@ -114,10 +172,20 @@ def _judge(ctx: Context, s: Shard, uid: str, sid: str, reply: scripts.ValidateRe
         return (yield from _refused(ctx, s, uid, sid, row, _CODES[state]))
     if state == scripts.NO_RECORD:
         yield from settle_stale(ctx, s, [(uid, sid)])
+    if state == scripts.OLD_SECRET:
+        yield from note_old_secret(ctx, s, uid, sid)
     return ValidationFailed()
 
 
-def _refused(ctx: Context, s: Shard, uid: str, sid: str, row: scripts.SessionRow, code: FailureCode) -> Op[Validation]:
+def note_old_secret(ctx: Context, s: Shard, uid: str, sid: str) -> Op[None]:
+    """Note that a secret was used after its grace: best effort, and only where the settings allow it."""
+    if ctx.settings.heal:
+        keys = (s.sessions, s.closing, s.meta, s.record(uid, sid), s.events)
+        with contextlib.suppress(Unavailable, CorruptData):
+            yield [call_of(scripts.NOTE_OLD_SECRET, keys, ctx.now, f"{uid}:{sid}", str(ctx.events_cap))]
+
+
+def _refused(ctx: Context, s: Shard, uid: str, sid: str, row: SessionRow, code: FailureCode) -> Op[Validation]:
     """A live session whose visitor must authenticate again; with staff's message, if there is one."""
     labels = (yield from label_texts(ctx, [(s, row.core)]))[s]
     note, message = s.note(row.demand_message), None
@@ -126,41 +194,16 @@ def _refused(ctx: Context, s: Shard, uid: str, sid: str, row: scripts.SessionRow
     return ValidationFailed(None, code, Session.from_reply(uid, sid, row, labels), optional_text(message))
 
 
-def _ended(ctx: Context, s: Shard, uid: str, sid: str, row: scripts.SessionRow, is_overdue: bool) -> Op[Validation]:
+def _ended(ctx: Context, s: Shard, uid: str, sid: str, row: SessionRow, is_overdue: bool) -> Op[Validation]:
     """How a session ended, for its holder; and of a kick the block, if there is one."""
     labels = (yield from label_texts(ctx, [(s, row.core)]))[s]
     reads = [call_of(READ_BLOCKS, (s.block(uid),), ctx.now, "lenient")] if row.end_reason == b"kicked" else []
     notes, replies = yield from read_notes(s, [row], *reads)
     if is_overdue:  # its holder learns that it has ended, so that must be final
         yield from settle_stale(ctx, s, [(uid, sid)])
-    blocks = [found for reply in replies for found in decode_blocks(reply) if found.blocks]
+    blocks = [found for reply in replies for found in READ_BLOCKS.reply(reply) if found.blocks]
     block = next((Block.from_reply(uid, found.row).public for found in blocks), None)
     return ValidationFailed(lambda: replace(Ended.from_reply(uid, sid, row, labels, notes), block=block))
-
-
-def update(ctx: Context, token: object, attributes: object) -> Op[Validation]:
-    if token is None:
-        raise InvalidArgument("token", "must be text")
-    return _update(ctx, *parse_token(token), check.changes(attributes))
-
-
-def update_session(ctx: Context, uid: object, session_id: object, attributes: object) -> Op[Validation]:
-    return _update(ctx, check.uid(uid), check.session_id(session_id), b"", check.changes(attributes))
-
-
-def _update(ctx: Context, uid: str, sid: str, digest: bytes, changes: Mapping[str, Any]) -> Op[Validation]:
-    s = ctx.shard(uid)
-    keys = (s.sessions, s.closing, s.meta, s.facets, s.recount, s.counted, s.record(uid, sid))
-    words: list[str] = []
-    for name, value in changes.items():
-        words += (name, check.as_json(name), "" if value is None else check.as_json(value))
-    declared = facet_members(ctx.settings.facets, changes)
-    call = call_of(scripts.UPDATE_ATTRIBUTES, keys, ctx.now, uid, sid, digest, check.MAX_ATTRIBUTES, declared, *words)
-    [raw] = yield [call]
-    reply = scripts.decode_update(raw)
-    if reply is None:
-        raise InvalidArgument("attributes", f"{check.ATTRIBUTES_RULE}, together with those that the session has")
-    return (yield from _judge(ctx, s, uid, sid, reply))
 
 
 @checked_first
@@ -173,7 +216,7 @@ def heartbeat(ctx: Context, uid: object, session_id: object) -> Op[bool]:
 
 def heartbeats(ctx: Context, refs: Iterable[object]) -> Op[list[str]]:
     if isinstance(refs, str | bytes) or not isinstance(refs, Iterable):
-        raise InvalidArgument("refs", "must be a list of refs")
+        raise InvalidArgument("refs", "must be a list of refs", "wrong_type")
     return _heartbeats(ctx, [check.ref(ref) for ref in refs])
 
 
@@ -185,7 +228,7 @@ def _heartbeats(ctx: Context, pairs: list[tuple[str, str]]) -> Op[list[str]]:
     gone = [
         (s, part[place], is_overdue)
         for (s, part), reply in zip(parts, replies, strict=True)
-        for place, is_overdue in scripts.decode_heartbeat(reply)
+        for place, is_overdue in scripts.HEARTBEAT.reply(reply)
     ]
     yield from settle_stale_of_shards(ctx, ((s, pair) for s, pair, is_overdue in gone if is_overdue))
     return [f"{uid}:{sid}" for _, (uid, sid), _ in gone]

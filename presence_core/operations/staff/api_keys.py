@@ -12,7 +12,7 @@ from presence_core.models import ApiKey, moment
 from presence_core.operations.context import Context
 from presence_core.scripts.calls import CHECKED, Op, checked_first, command, pairs
 
-SCOPES: Final = ("record", "read", "kick")
+SCOPES: Final = ("record", "read", "kick", "admin")
 
 MAX_KEYS: Final = 100
 """Keys of a namespace: the service compares each request with all of them."""
@@ -25,25 +25,26 @@ def add_key(ctx: Context, name: object, scopes: object, digest: str) -> Op[ApiKe
     """Store a key by its digest. The creation time is Redis's."""
     known = _name(name)
     if isinstance(scopes, str | bytes) or not isinstance(scopes, Iterable):
-        raise InvalidArgument("scopes", "must be a list of scopes")
+        raise InvalidArgument("scopes", "must be a list of scopes", "wrong_type")
     wanted = set(scopes)
     if not wanted or not wanted <= set(SCOPES):
-        raise InvalidArgument("scopes", f"must be some of {', '.join(SCOPES)}")
+        raise InvalidArgument("scopes", f"must be some of {', '.join(SCOPES)}", "not_a_choice")
     yield CHECKED
     key = ctx.keys.common.api_keys
     (seconds, _), stored = yield [command(key, "TIME"), command(key, "HLEN", key)]
     if stored >= MAX_KEYS:
-        raise InvalidArgument("name", f"cannot be added: the limit of {MAX_KEYS} API keys is reached, remove one first")
+        raise InvalidArgument(
+            "name", f"cannot be added: the limit of {MAX_KEYS} API keys is reached, remove one first", "list_full"
+        )
     created, granted = int(seconds) * 1000, tuple(scope for scope in SCOPES if scope in wanted)
     raw = json.dumps({"digest": digest, "scopes": granted, "created": created})
     [is_new] = yield [command(key, "HSETNX", key, known, raw, repeatable=False)]
     if not is_new:
-        raise InvalidArgument("name", "must be new: a key has this name")
+        raise InvalidArgument("name", "must be new: a key has this name", "exists")
     return ApiKey(known, granted, moment(created), digest)
 
 
 def keys(ctx: Context) -> Op[list[ApiKey]]:
-    """All keys by name."""
     key = ctx.keys.common.api_keys
     [reply] = yield [command(key, "HGETALL", key)]
     found = (ApiKey.from_reply(name, raw) for name, raw in pairs(reply))
@@ -52,7 +53,6 @@ def keys(ctx: Context) -> Op[list[ApiKey]]:
 
 @checked_first
 def remove_key(ctx: Context, name: object) -> Op[bool]:
-    """Remove a key. False: no key has this name."""
     known = _name(name)
     yield CHECKED
     key = ctx.keys.common.api_keys
@@ -63,5 +63,5 @@ def remove_key(ctx: Context, name: object) -> Op[bool]:
 
 def _name(value: object) -> str:
     if not isinstance(value, str) or not _NAME.fullmatch(value):
-        raise InvalidArgument("name", "must be 1 to 64 characters of A-Z, a-z, 0-9, ., _, @ and -")
+        raise InvalidArgument("name", "must be 1 to 64 characters of A-Z, a-z, 0-9, ., _, @ and -", "malformed")
     return value

@@ -13,9 +13,9 @@ from presence_core.keyspace import Shard, digest
 from presence_core.models import AuditEntry, Page, moment, stored_number, text
 from presence_core.operations.context import Context
 from presence_core.operations.cursors import make_cursor, read_cursor
-from presence_core.operations.search.timed_lists import LOOK_AT, MergedLists, MergePart, ShardPart
+from presence_core.operations.merged_lists import LOOK_AT, MergedLists, MergePart, ShardPart
 from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first, command, pairs
-from presence_core.scripts.staff import COUNT_DENIED, READ_AUDIT, TRIM_AUDIT, WRITE_AUDIT, decode_audit
+from presence_core.scripts.staff import COUNT_DENIED, READ_AUDIT, TRIM_AUDIT, WRITE_AUDIT
 
 _SLACK: Final = 3_600_000
 """How far entries may be out of order, ms: clocks are set back, and the denied attempts of an hour share a row."""
@@ -91,7 +91,7 @@ class _Stream(ShardPart):
         return call_of(READ_AUDIT, (self._shard.audit,), ctx.now, size, self._next)
 
     def take(self, reply: list[Any], size: int) -> None:
-        chunk = decode_audit(reply)
+        chunk = READ_AUDIT.reply(reply)
         self.now, self.total = chunk.now, chunk.total
         self.items = [self._item(raw_id.decode(), fields) for raw_id, fields in chunk.entries]
         self.done = len(self.items) < size
@@ -130,7 +130,6 @@ class _Denied(MergePart):
 def audit(
     ctx: Context, uid: object, by: object, since: object, until: object, limit: object, cursor: object
 ) -> Op[Page[AuditEntry]]:
-    """A page of the audit, newest first."""
     wanted = _AuditFilter(
         None if uid is None else check.uid(uid),
         None if by is None else check.uid(by, "by"),
@@ -140,7 +139,7 @@ def audit(
     seen, positions = read_cursor(cursor, "audit", wanted.values, _are_positions)
     yield CHECKED
     if positions is not None and len(positions) != len(ctx.keys.shards) + 1:
-        raise InvalidArgument("cursor", "must be the next_cursor of audit, with the same other arguments")
+        raise InvalidArgument("cursor", "must be the next_cursor of audit, with the same other arguments", "malformed")
     rows = yield from _read_denied(ctx)
     streams, denied = _parts(ctx, wanted, rows, positions)
     merge = MergedLists(ctx, [*streams, denied], size)
@@ -228,13 +227,16 @@ def note(ctx: Context, by: object, what: object, uid: object, reason: object, ou
     outcome_text = check.optional_prose("outcome", outcome)
     yield CHECKED
     shard = ctx.shard(owner) if owner else ctx.keys.shards[0]
-    yield [call_of(WRITE_AUDIT, (shard.audit,), ctx.now, ctx.audit_cap, actor, action, owner, note_text, outcome_text)]
+    yield [
+        call_of(WRITE_AUDIT, (shard.audit,), given_now=ctx.now, audit_cap=ctx.audit_cap, by=actor, action=action,
+                uid=owner, reason=note_text, outcome=outcome_text, filter="")
+    ]  # fmt: skip
 
 
 def _check_action(value: object) -> str:
     action = check.short("what", value, 64)
     if action is None:
-        raise InvalidArgument("what", "must be text of 1 to 64 bytes")
+        raise InvalidArgument("what", "must be text of 1 to 64 bytes", "wrong_type")
     return action
 
 

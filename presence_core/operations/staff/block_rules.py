@@ -11,9 +11,16 @@ from presence_core import validation as check
 from presence_core.errors import CorruptData, InvalidArgument, Unavailable
 from presence_core.models import BlockRule, BlockRulePreview, RuleMatch, moment, read_stored, write_stored
 from presence_core.operations.context import Context
+from presence_core.operations.durability.held_changes import check_capacity
 from presence_core.operations.search import list_sessions
-from presence_core.operations.sessions.held_changes import check_capacity, rules_calls
-from presence_core.operations.staff.rule_storage import AuditFields, Rules, StoredRules, change_rules, read_rules
+from presence_core.operations.staff.rule_storage import (
+    AuditFields,
+    Rules,
+    StoredRules,
+    change_rules,
+    read_rules,
+    rules_calls,
+)
 from presence_core.scripts.calls import CHECKED, Op, checked_first
 
 MAX_RULES: Final = 100
@@ -31,7 +38,6 @@ _PAGE: Final = 1_000
 def preview_block_rule(
     ctx: Context, network: object, app: object, app_version: object, country: object
 ) -> Op[BlockRulePreview]:
-    """How many people and sessions match now."""
     match = RuleMatch.of(network, app, app_version, country)
     yield CHECKED
     sessions = yield from list_sessions.count_sessions(ctx, match.session_filter)
@@ -83,7 +89,9 @@ def add_block_rule(
     number = yield from list_sessions.count_sessions(ctx, match.session_filter)
     if number > limit:
         raise InvalidArgument(
-            "expected", f"must be at least {number:,}: that many sessions match now, and {limit:,} were expected"
+            "expected",
+            f"must be at least {number:,}: that many sessions match now, and {limit:,} were expected",
+            "more_match",
         )
     made: dict[str, Any] = {}
 
@@ -107,7 +115,7 @@ def add_block_rule(
 def _check_end(duration: object, until: object) -> Callable[[int], int | None]:
     """The end of a rule, ms, given the time now."""
     if duration is not None and until is not None:
-        raise InvalidArgument("until", "must not be given with duration: give one of them")
+        raise InvalidArgument("until", "must not be given with duration: give one of them", "conflicts")
     if duration is not None:
         seconds = check.seconds("duration", duration)
         return lambda now: now + 1000 * seconds
@@ -117,7 +125,7 @@ def _check_end(duration: object, until: object) -> Callable[[int], int | None]:
 
     def end(now: int) -> int:
         if given <= now:
-            raise InvalidArgument("until", "must lie in the future")
+            raise InvalidArgument("until", "must lie in the future", "in_the_past")
         return given
 
     return end
@@ -125,13 +133,15 @@ def _check_end(duration: object, until: object) -> Callable[[int], int | None]:
 
 def _check_width(match: RuleMatch, confirm_wide: object) -> None:
     if match.country and confirm_wide != match.country:
-        raise InvalidArgument("confirm_wide", f'must be "{match.country}": a country has many people')
+        raise InvalidArgument("confirm_wide", f'must be "{match.country}": a country has many people', "unconfirmed")
     if match.is_wide and confirm_wide != match.words:
         raise InvalidArgument(
-            "confirm_wide", f'must be "{match.network}": this network is wider than /16 (IPv4) or /32 (IPv6)'
+            "confirm_wide",
+            f'must be "{match.network}": this network is wider than /16 (IPv4) or /32 (IPv6)',
+            "unconfirmed",
         )
     if confirm_wide is not None and confirm_wide not in (match.network, match.country):
-        raise InvalidArgument("confirm_wide", "must be the network, or not be given")
+        raise InvalidArgument("confirm_wide", "must be the network, or not be given", "unconfirmed")
 
 
 def _check_room(match: RuleMatch, rules: Rules, end: int | None) -> None:
@@ -139,15 +149,18 @@ def _check_room(match: RuleMatch, rules: Rules, end: int | None) -> None:
     before = read_stored(rules.get(match.field, b""))
     if before and end is not None and (before.get("until") is None or before["until"] > end):
         raise InvalidArgument(
-            "until", f"must not be before the end of the rule that exists ({match.id}): remove that rule first"
+            "until",
+            f"must not be before the end of the rule that exists ({match.id}): remove that rule first",
+            "shortens_rule",
         )
     if match.field not in rules and len(rules) >= MAX_RULES:
-        raise InvalidArgument("app" if match.app else match.kind, f"has no room: limit of {MAX_RULES} block rules")
+        raise InvalidArgument(
+            "app" if match.app else match.kind, f"has no room: limit of {MAX_RULES} block rules", "list_full"
+        )
 
 
 @checked_first
 def remove_block_rule(ctx: Context, rule_id: object, by: object, reason: object) -> Op[bool]:
-    """Remove a rule. False: there is no such rule."""
     wanted = check.plain_text("rule_id", rule_id, 64, "must be the id of a block rule")
     actor, note = check.actor(by), check.prose("reason", reason)
     yield CHECKED

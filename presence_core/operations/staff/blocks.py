@@ -12,8 +12,9 @@ from presence_core.keyspace import Shard
 from presence_core.models import BLOCK_FIELDS, Block, Page, moment, stored_number
 from presence_core.operations.context import Context
 from presence_core.operations.cursors import make_cursor, read_cursor
-from presence_core.operations.search.timed_lists import Entry, MergedLists, ZsetPart, is_zset_position, scan
-from presence_core.operations.sessions.held_changes import check_capacity, hold_block, read_confirmations, wait_calls
+from presence_core.operations.durability.held_changes import check_capacity, read_confirmations, wait_calls
+from presence_core.operations.merged_lists import Entry, MergedLists, ZsetPart, is_zset_position, scan
+from presence_core.operations.sessions.held_ends import hold_block
 from presence_core.scripts import staff as scripts
 from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first, command
 
@@ -28,11 +29,12 @@ _PRUNE: Final = 100
 def block(
     ctx: Context,
     uid: object,
+    *,
     by: object,
     reason: object,
-    message: object,
-    duration: object,
-    ticket: object,
+    message: object = None,
+    duration: object = None,
+    ticket: object = None,
     until: object = None,
     shorten: object = False,
 ) -> Op[Block]:
@@ -43,17 +45,19 @@ def block(
     end = _check_end(duration, until)
     case = check.short("ticket", ticket, 64) or ""
     if not isinstance(shorten, bool):
-        raise InvalidArgument("shorten", "must be True or False")
+        raise InvalidArgument("shorten", "must be True or False", "wrong_type")
     yield CHECKED
     check_capacity(ctx)
     shard = ctx.shard(owner)
     keys = (shard.block(owner), shard.blocks, shard.audit)
     mode = "shorten" if shorten else "merge"
-    call = call_of(scripts.BLOCK_USER, keys, ctx.now, ctx.policy, owner, actor, note, public, case, end, mode, "", "")
+    call = call_of(scripts.BLOCK_USER, keys, given_now=ctx.now, packed_policy=ctx.policy, uid=owner, by=actor,
+                   reason=note, message=public, tickets=case, given_end=end, mode=mode, given_at="",
+                   given_changed="")  # fmt: skip
     reply, *replica_replies = yield [call, *wait_calls(ctx, [shard])]
-    row = scripts.decode_block(reply)
+    row = scripts.BLOCK_USER.reply(reply)
     if row is None:
-        raise InvalidArgument("until", "must lie in the future")
+        raise InvalidArgument("until", "must lie in the future", "in_the_past")
     replicas = read_confirmations(ctx, [shard], replica_replies)
     made = replace(Block.from_reply(owner, row), confirmed=replicas.confirmed)
     hold_block(ctx, replicas, made)
@@ -63,7 +67,7 @@ def block(
 def _check_end(duration: object, until: object) -> str:
     """The end as staff/block_user.lua takes it."""
     if duration is not None and until is not None:
-        raise InvalidArgument("until", "must not be given with duration: give one of them")
+        raise InvalidArgument("until", "must not be given with duration: give one of them", "conflicts")
     if until is not None:
         return f"={check.time_ms('until', until)}"
     return "" if duration is None else str(check.seconds("duration", duration))
@@ -71,14 +75,13 @@ def _check_end(duration: object, until: object) -> str:
 
 @checked_first
 def unblock(ctx: Context, uid: object, by: object, reason: object) -> Op[bool]:
-    """Unblock a user. False: the user was not blocked."""
     owner, actor, note = check.uid(uid), check.actor(by), check.prose("reason", reason)
     yield CHECKED
     shard = ctx.shard(owner)
     keys = (shard.block(owner), shard.blocks, shard.audit)
     [reply] = yield [call_of(scripts.UNBLOCK_USER, keys, ctx.now, ctx.policy, owner, actor, note)]
     ctx.held.pop(("block", owner), None)
-    return scripts.decode_unblock(reply)
+    return scripts.UNBLOCK_USER.reply(reply)
 
 
 @checked_first
@@ -88,7 +91,7 @@ def blocked(ctx: Context, uid: object) -> Op[Block | None]:
     yield CHECKED
     shard = ctx.shard(owner)
     [reply] = yield [call_of(scripts.READ_BLOCKS, (shard.block(owner),), ctx.now, "strict")]
-    [found] = scripts.decode_blocks(reply)
+    [found] = scripts.READ_BLOCKS.reply(reply)
     if found.is_past:
         yield from _remove_past(ctx, {shard: [owner]})
     return Block.from_reply(owner, found.row) if found.blocks else None
@@ -109,14 +112,13 @@ def blocked_among(ctx: Context, uids: object) -> Op[dict[str, Block]]:
     found = {
         uid: block
         for (_, owners), reply in zip(parts, replies, strict=True)
-        for uid, block in zip(owners, scripts.decode_blocks(reply), strict=True)
+        for uid, block in zip(owners, scripts.READ_BLOCKS.reply(reply), strict=True)
     }
     return {uid: Block.from_reply(uid, found[uid].row) for uid in wanted if found[uid].blocks}
 
 
 @checked_first
 def blocks(ctx: Context, limit: object, cursor: object) -> Op[Page[Block]]:
-    """A page of blocks, newest first."""
     size = check.whole("limit", limit, 1, 1000)
     seen, behind = read_cursor(cursor, "blocks", None, is_zset_position)
     yield CHECKED

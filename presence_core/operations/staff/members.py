@@ -50,7 +50,7 @@ def add_staff(ctx: Context, name: object, role: object, by: object) -> Op[StaffM
     reply = yield from _write(ctx, known, wanted, actor, "add")
     member = _decoded(known, reply.record)
     if reply.code == scripts.HAS_ROLE_ALREADY:
-        raise InvalidArgument("name", f"must be new: {known} has the role {member.role} already")
+        raise InvalidArgument("name", f"must be new: {known} has the role {member.role} already", "exists")
     return member
 
 
@@ -72,15 +72,17 @@ def remove_staff(ctx: Context, name: object, by: object, force: object) -> Op[bo
 
 def staff_name(value: object) -> str:
     """A name as it is stored: in lower case, because people write addresses either way."""
-    name = check.short("name", value, 128)
+    name = check.short("name", value, 128, "not_a_staff_name")
     if name is None or not name.isprintable() or name != name.strip():
-        raise InvalidArgument("name", "must be 1 to 128 bytes of printable text, with no space at either end")
-    return str(check.short("name", name.lower(), 128))
+        raise InvalidArgument(
+            "name", "must be 1 to 128 bytes of printable text, with no space at either end", "not_a_staff_name"
+        )
+    return str(check.short("name", name.lower(), 128, "not_a_staff_name"))
 
 
 def staff_role(value: object) -> str:
     if value not in STAFF_ROLES:
-        raise InvalidArgument("role", f"must be one of {', '.join(STAFF_ROLES)}")
+        raise InvalidArgument("role", f"must be one of {', '.join(STAFF_ROLES)}", "not_a_choice")
     return str(value)
 
 
@@ -89,18 +91,21 @@ def _write(ctx: Context, name: str, role: str, by: str, mode: str) -> Op[scripts
     keys = (shard.staff, shard.audit, shard.saved)
     kinds = get_args(SavedKind)
     [reply] = yield [
-        call_of(scripts.SET_MEMBER, keys, ctx.now, ctx.audit_cap, name, role, by, mode, MAX_MEMBERS, *kinds)
-    ]
-    written = scripts.decode_member(reply)
+        call_of(scripts.SET_MEMBER, keys, *kinds, given_now=ctx.now, audit_cap=ctx.audit_cap, name=name, role=role,
+                by=by, mode=mode, most=MAX_MEMBERS)
+    ]  # fmt: skip
+    written = scripts.SET_MEMBER.reply(reply)
     if written.code == scripts.LAST_ADMIN:
-        raise InvalidArgument("name", "must not be the last admin: make another member admin first")
+        raise InvalidArgument("name", "must not be the last admin: make another member admin first", "last_admin")
     if written.code == scripts.TOO_MANY_MEMBERS:
-        raise InvalidArgument("name", f"cannot be added: the limit of {MAX_MEMBERS:,} staff records is reached")
+        raise InvalidArgument(
+            "name", f"cannot be added: the limit of {MAX_MEMBERS:,} staff records is reached", "list_full"
+        )
     return written
 
 
 def _decoded(name: str, raw: bytes) -> StaffMember:
     member = StaffMember.from_reply(name.encode(), raw)
     if member is None:
-        raise InvalidArgument("name", "has a record that cannot be read: set the role again")
+        raise InvalidArgument("name", "has a record that cannot be read: set the role again", "damaged")
     return member

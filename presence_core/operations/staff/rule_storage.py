@@ -7,23 +7,23 @@ next change, the next list and the next sweep copy it to all shards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from presence_core.errors import OutcomeUnknown, Unavailable
+from presence_core.keyspace import Shard
 from presence_core.models import read_stored, write_stored
 from presence_core.operations.context import Context
-from presence_core.operations.sessions.held_changes import (
+from presence_core.operations.durability.held_changes import (
+    HeldEverywhere,
     Replicas,
-    hold_rules,
+    hold,
     read_confirmations,
-    rules_calls,
-    store_rules_call,
     write_and_wait_calls,
 )
-from presence_core.scripts.calls import Op, call_of, command
-from presence_core.scripts.staff import READ_BLOCK_RULES, decode_rules, rules_version
+from presence_core.scripts.calls import Call, Op, call_of, command
+from presence_core.scripts.staff import READ_BLOCK_RULES, STORE_BLOCK_RULES, rules_version
 
 _TRIES: Final = 10
 """Of a change that other changes come before."""
@@ -65,13 +65,13 @@ def read_rules(ctx: Context) -> Op[StoredRules]:
         call_of(READ_BLOCK_RULES, (shards[0].block_rules, shards[0].meta), ctx.now),
         *(command(s.meta, "HGET", s.meta, "rules_version") for s in shards[1:]),
     ]
-    known = decode_rules(reply)
+    known = READ_BLOCK_RULES.reply(reply)
     versions = [known.version, *map(rules_version, raw_versions)]
     newest = shards[versions.index(max(versions))]
     rules = known.rules
     if newest is not shards[0]:
         [reply] = yield [call_of(READ_BLOCK_RULES, (newest.block_rules, newest.meta), ctx.now)]
-        ahead = decode_rules(reply)
+        ahead = READ_BLOCK_RULES.reply(reply)
         versions[newest.index], rules = ahead.version, ahead.rules
     return StoredRules(known.now, rules, versions)
 
@@ -79,6 +79,58 @@ def read_rules(ctx: Context) -> Op[StoredRules]:
 def _is_past(stored: Mapping[str, Any], now: int) -> bool:
     until = stored.get("until")
     return isinstance(until, int | float) and until <= now
+
+
+# -- the calls of a change, and a change that is held ------------------------------------------------------------------
+
+
+def rules_calls(ctx: Context, shards: Iterable[Shard], version: int, rules: Mapping[bytes, bytes]) -> list[Call]:
+    """Copy the block rules to these shards; those with this version or a newer one keep what they have."""
+    return [store_rules_call(ctx, s, version, rules, base=None, audit=None) for s in shards]
+
+
+def store_rules_call(
+    ctx: Context,
+    s: Shard,
+    version: int,
+    rules: Mapping[bytes, bytes],
+    *,
+    base: int | None,
+    audit: Sequence[str] | None,
+) -> Call:
+    """Store the block rules of a shard. base: only if this is its version; None: only if its version is older. audit:
+    action, by, reason, message, ticket and outcome of the entry."""
+    kinds = sorted({field.partition(b":")[0] for field in rules}, key=_narrowest_first)
+    lookup = b" ".join(kinds)
+    words = [word for pair in rules.items() for word in pair]
+    entry = dict(zip(("action", "by", "reason", "message", "ticket", "outcome"), audit or ("",) * 6, strict=True))
+    return call_of(STORE_BLOCK_RULES, (s.block_rules, s.meta, s.audit), *words, given_now=ctx.now,
+                   audit_cap=ctx.audit_cap, version=version, base="" if base is None else base, lookup=lookup,
+                   **entry)  # fmt: skip
+
+
+def _narrowest_first(kind: bytes) -> tuple[int, bytes]:
+    """If several rules match, the visitor gets the message of the smallest network."""
+    bits = kind.partition(b"/")[2]
+    return -int(bits) if bits.isdigit() else 1, kind
+
+
+@dataclass(slots=True, eq=False)
+class HeldRules(HeldEverywhere):
+    """All block rules, as of a version."""
+
+    version: int
+    rules: Mapping[bytes, bytes]
+
+    def calls(self, ctx: Context) -> list[Call]:
+        return rules_calls(ctx, ctx.keys.shards, self.version, self.rules)
+
+
+def hold_rules(ctx: Context, replicas: Replicas, version: int, rules: Mapping[bytes, bytes]) -> None:
+    """Hold the block rules, unless a newer version is held."""
+    before = ctx.held.get("block_rules")
+    if not (isinstance(before, HeldRules) and before.version > version):
+        hold(ctx, replicas, "block_rules", HeldRules(None, "", version, rules))
 
 
 # -- change -----------------------------------------------------------------------------------------------------------

@@ -75,20 +75,25 @@ def _change(
 ) -> Op[scripts.SavedChange]:
     shard = ctx.keys.shards[0]
     [reply] = yield [
-        call_of(scripts.SAVE_ITEM, (shard.saved, shard.audit), ctx.now, ctx.audit_cap, kind, owner, name, action, body,
-                by, former, MAX_ITEMS, LIST_BYTES, LISTS)
+        call_of(scripts.SAVE_ITEM, (shard.saved, shard.audit), given_now=ctx.now, audit_cap=ctx.audit_cap, kind=kind,
+                owner=owner, name=name, action=action, text=body, by=by, former=former, most=MAX_ITEMS,
+                bytes=LIST_BYTES, lists=LISTS)
     ]  # fmt: skip
-    change = scripts.decode_saved(reply)
+    change = scripts.SAVE_ITEM.reply(reply)
     if change.code == scripts.TOO_MANY_ITEMS:
         raise InvalidArgument(
-            "name", f"cannot be added: the limit of {MAX_ITEMS} saved items is reached, remove one first"
+            "name", f"cannot be added: the limit of {MAX_ITEMS} saved items is reached, remove one first", "items_full"
         )
     if change.code == scripts.TOO_MANY_BYTES:
         raise InvalidArgument(
-            "text", f"cannot be added: the limit of {LIST_BYTES:,} bytes of saved items is reached, remove one first"
+            "text",
+            f"cannot be added: the limit of {LIST_BYTES:,} bytes of saved items is reached, remove one first",
+            "items_full",
         )
     if change.code == scripts.TOO_MANY_LISTS:
-        raise InvalidArgument("by", f"cannot save: the limit of {LISTS:,} lists of saved items is reached")
+        raise InvalidArgument(
+            "by", f"cannot save: the limit of {LISTS:,} lists of saved items is reached", "items_full"
+        )
     return change
 
 
@@ -100,13 +105,13 @@ def owner_name(value: object, field: str = "owner") -> str:
 def item_name(value: object, field: str = "name") -> str:
     name = check.uid(value, field)
     if name != name.strip():
-        raise InvalidArgument(field, "must not begin or end with a space")
+        raise InvalidArgument(field, "must not begin or end with a space", "malformed")
     return name
 
 
 def _owner(by: object, shared: object) -> str:
     if not isinstance(shared, bool):
-        raise InvalidArgument("shared", "must be True or False")
+        raise InvalidArgument("shared", "must be True or False", "wrong_type")
     actor = check.actor(by)
     return SHARED if shared else actor.lower()
 
@@ -118,7 +123,7 @@ def _kind(value: object) -> SavedKind:
 
 def _text(value: object) -> str:
     rule = f"must be text of at most {TEXT_BYTES:,} bytes"
-    return check.lines("text", value, TEXT_BYTES, rule)
+    return check.lines("text", value, TEXT_BYTES, rule, "not_storable")
 
 
 def all_lists(ctx: Context) -> Op[list[SavedList]]:

@@ -9,7 +9,7 @@ from presence_core.errors import InvalidArgument
 from presence_core.models import Viewer, moment, text
 from presence_core.operations.context import Context
 from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first
-from presence_core.scripts.staff import NOTE_VIEWER, decode_viewers
+from presence_core.scripts.staff import NOTE_VIEWER
 
 KEEP: Final = 30
 """Seconds after which a note expires: more than two refreshes of a page."""
@@ -23,9 +23,9 @@ def note_viewer(ctx: Context, uid: object, by: object, closed: object) -> Op[lis
     """Note that a member has a person open, or has closed it. Returns the other viewers, the first first."""
     owner, member = check.uid(uid), check.actor(by)
     if not isinstance(closed, bool):
-        raise InvalidArgument("closed", "must be True or False")
+        raise InvalidArgument("closed", "must be True or False", "wrong_type")
     yield CHECKED
     key = ctx.keys.common.viewers(owner)
     [reply] = yield [call_of(NOTE_VIEWER, (key,), ctx.now, member, KEEP, MAX_VIEWERS, int(closed))]
-    others = sorted(decode_viewers(reply), key=lambda note: (note[1], note[0]))
+    others = sorted(NOTE_VIEWER.reply(reply), key=lambda note: (note[1], note[0]))
     return [Viewer(text(name), moment(since)) for name, since in others]

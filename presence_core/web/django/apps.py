@@ -37,6 +37,7 @@ class PresenceConfig(SiteConfig):
     PRESENCE_ON_ENDED       "path.to.function": (request, ended or None) → the response to a refused request
     PRESENCE_DEVICE_COOKIE  True (default): a login over HTTPS sets a cookie, which tells a known device from a new one
     PRESENCE_KICK_OTHERS    True (default): a new password ends the user's other sessions
+    PRESENCE_UPDATE_PERSON  True (default): a new name or email of a user is that of their sessions
     PRESENCE_YOUR_DEVICES   dict of DeviceOptions for "Your devices"; ``template`` and ``language`` may be
                             "path.to.function". Default key: from SECRET_KEY
     ======================  ============================================================================================

@@ -8,18 +8,20 @@ from typing import Any, Final
 from django.conf import settings
 from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.contrib.messages.middleware import MessageMiddleware
-from django.core.checks import CheckMessage, Error, Warning
+from django.core.checks import CheckMessage, Error, Info, Warning
 from django.utils.module_loading import import_string
 
-from presence_core.client import AsyncPresence
+from presence_core.client import AsyncPresence, Presence
 from presence_core.client.server_choice import EMBEDDED, FALLBACK, VARIABLE
-from presence_core.errors import InvalidArgument, Unavailable
+from presence_core.errors import InvalidArgument, PresenceError, Unavailable
+from presence_core.models import START_A_WORKER, no_worker
 from presence_core.web.django.config import config
 from presence_core.web.django.middleware import PresenceMiddleware
 
 NAMES: Final = frozenset({
     "PRESENCE_REDIS_URL", "PRESENCE_TEST_REDIS_URL", "PRESENCE_SETTINGS", "PRESENCE_RULES", "PRESENCE_DESCRIBE",
-    "PRESENCE_ON_ENDED", "PRESENCE_KICK_OTHERS", "PRESENCE_DEVICE_COOKIE", "PRESENCE_YOUR_DEVICES",
+    "PRESENCE_ON_ENDED", "PRESENCE_KICK_OTHERS", "PRESENCE_UPDATE_PERSON", "PRESENCE_DEVICE_COOKIE",
+    "PRESENCE_YOUR_DEVICES",
 })  # fmt: skip
 """Settings of the app. ``apps.PresenceConfig`` documents them."""
 
@@ -34,10 +36,24 @@ def check_site(**_: Any) -> list[CheckMessage]:
 
 def check_deployment(**_: Any) -> list[CheckMessage]:
     """What is fine on a laptop, but not in production."""
-    if getattr(settings, VARIABLE, None) != EMBEDDED and os.environ.get(VARIABLE) != EMBEDDED:
+    if EMBEDDED in (getattr(settings, VARIABLE, None), os.environ.get(VARIABLE)):
+        hint = "Name a Redis that all machines of the site can reach."
+        return [Warning("PRESENCE_REDIS_URL is embedded.", hint=hint, id="presence.W006")]
+    return _check_worker()
+
+
+def _check_worker() -> list[CheckMessage]:
+    """Whether a worker leads, by a connection: no mistake of the settings, so what cannot be read is a note."""
+    try:
+        with Presence.from_env(config().environ()) as presence:
+            status = presence.worker_status()
+    except InvalidArgument:  # an error of check_site
         return []
-    hint = "Name a Redis that all machines of the site can reach."
-    return [Warning("PRESENCE_REDIS_URL is embedded.", hint=hint, id="presence.W006")]
+    except PresenceError as error:
+        return [Info(f"It is unknown whether a worker runs: {error}", id="presence.I001")]
+    if status is not None and status.alive:
+        return []
+    return [Warning(no_worker(status.beat if status else None), hint=START_A_WORKER, id="presence.W007")]
 
 
 def _check_url() -> list[CheckMessage]:

@@ -47,6 +47,7 @@ class SiteConfig(AppConfig):  # type: ignore[misc]  # Django ships no types
             raise ImproperlyConfigured(f"PRESENCE_* settings: {error}") from error
         self.device_cookie = bool(getattr(settings, "PRESENCE_DEVICE_COOKIE", True))
         self.kick_others = bool(getattr(settings, "PRESENCE_KICK_OTHERS", True))
+        self.update_person = bool(getattr(settings, "PRESENCE_UPDATE_PERSON", True))
 
     def _rules(self) -> Rules:
         given = _dict("PRESENCE_RULES")
@@ -126,7 +127,7 @@ class SiteConfig(AppConfig):  # type: ignore[misc]  # Django ships no types
 def _dict(name: str) -> Mapping[str, Any]:
     value = getattr(settings, name, {})
     if not isinstance(value, Mapping):
-        raise InvalidArgument(name, "must be a dict")
+        raise InvalidArgument(name, "must be a dict", "wrong_type")
     return value
 
 

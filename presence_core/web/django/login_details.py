@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from presence_core.errors import InvalidArgument
 from presence_core.logs import fields
-from presence_core.operations.sessions.login import check_row
+from presence_core.operations.sessions.login_row import check_row
 from presence_core.validation import CUT_MARK, TEN_YEARS
 from presence_core.web.django.config import config
 from presence_core.web.rules import hashed_id
@@ -20,24 +20,36 @@ log = logging.getLogger(__name__)
 
 
 def describe(request: Any, user: Any) -> dict[str, Any]:
-    """Arguments of ``login``. A name that we cannot store is cut: it must not keep the user out."""
+    """Arguments of ``login``."""
     app = config()
-    full_name = user.get_full_name() if hasattr(user, "get_full_name") else ""
-    aliases = [fit_name(alias) for alias in (user.get_username(), getattr(user, "email", None))]
-    details: dict[str, Any] = {
-        "name": fit_name(full_name) or aliases[0], "aliases": [alias for alias in aliases if alias],
-    }  # fmt: skip
-    details |= _timeouts(request)
+    details = _names(user) | _timeouts(request)
     if app.describe is None:
         return details
     extra = dict(app.describe(request, user))
     try:
-        check_row(app.presence.settings, {"uid": "any", **details, **extra}, "")
+        check_row(app.presence.settings, app.presence.internal.context.visitor, {"uid": "any", **details, **extra}, "")
     except InvalidArgument as error:
         extra = fields(event="description_left_out")
         log.warning("a login is recorded without the result of PRESENCE_DESCRIBE: %s", error, extra=extra)
         return details
     return details | extra
+
+
+def _names(user: Any) -> dict[str, Any]:
+    full_name, user_name = user.get_full_name() if hasattr(user, "get_full_name") else "", user.get_username()
+    return {"name": full_name.strip() or user_name, "aliases": [user_name, getattr(user, "email", None)]}
+
+
+def describe_person(request: Any, user: Any) -> dict[str, Any]:
+    """Name and aliases that a login records. ``request``: None if there is none, as in a command. They are not known
+    then if PRESENCE_DESCRIBE names a function, because it may decide by the request: an empty dict."""
+    app, details = config(), _names(user)
+    if app.describe is None:
+        return details
+    if request is None:
+        return {}
+    extra = app.describe(request, user)
+    return details | {field: extra[field] for field in details if field in extra}
 
 
 def _timeouts(request: Any) -> dict[str, int]:

@@ -22,8 +22,9 @@ from presence_core.web.django.current_request import CurrentSession, answering
 from presence_core.web.django.decorators import ask_again
 from presence_core.web.django.login_details import describe, new_id
 from presence_core.web.django.responses import login_url, problem_response, wants_html
+from presence_core.web.middleware.event_streams import PartsUntilEnd, parts_until_end
+from presence_core.web.middleware.open_connections import is_event_stream
 from presence_core.web.middleware.refusals import login_refusal
-from presence_core.web.middleware.request_data import read_environ
 from presence_core.web.rules import Verdict, Visitor
 
 FORBIDDEN = (
@@ -45,6 +46,9 @@ class PresenceMiddleware:
     with the message of staff, and returns to the page after the login. A client that does not ask for HTML gets
     problem+json. Cost: one round trip to Redis for a signed-in user, none for others.
 
+    An event stream (a StreamingHttpResponse of type text/event-stream) ends when its session ends, except for the paths
+    of ``Rules.keep_open``: with an asynchronous iterator in about 0.1 s, with another one at its next part.
+
     Under ASGI the views stay asynchronous. Only the check runs in the thread of the request, as Django's own session
     does.
     """
@@ -65,14 +69,14 @@ class PresenceMiddleware:
         if refusal is not None:
             return refusal
         with answering(request, session):
-            return _with_device_cookie(request, self._get_response(request))
+            return _until_end(request, _with_device_cookie(request, self._get_response(request)))
 
     async def _answer_async(self, request: Any) -> Any:
         refusal, session = await sync_to_async(self._check)(request)
         if refusal is not None:
             return refusal
         with answering(request, session):
-            return _with_device_cookie(request, await self._get_response(request))
+            return _until_end(request, _with_device_cookie(request, await self._get_response(request)))
 
     def _check(self, request: Any) -> _Decision:
         app = config()
@@ -83,9 +87,7 @@ class PresenceMiddleware:
             visitor = _visitor(request)
             return visitor
 
-        # Django has decoded the path in META, unlike a WSGI server.
-        path = request.META.get("SCRIPT_NAME", "") + request.META.get("PATH_INFO", "")
-        calls = app.checker.check(read_environ(request.META)._replace(path=path or "/"), user_of)
+        calls = app.checker.check(app.checker.read_environ(request.META)._replace(path=_path_of(request)), user_of)
         verdict = drive(calls, lambda call: call(app.presence))
         request.presence_session, request.presence_verdict = verdict.session, verdict
         if not verdict.passes:
@@ -116,6 +118,27 @@ def _with_device_cookie(request: Any, response: Any) -> Any:
     if device_id is not None:
         response.set_cookie(DEVICE_COOKIE, device_id, max_age=DEVICE_LIFE, secure=True, httponly=True, samesite="Lax")
     return response
+
+
+def _until_end(request: Any, response: Any) -> Any:
+    """An event stream ends when its session has ended."""
+    app, verdict = config(), request.presence_verdict
+    if (
+        verdict.session is None
+        or not getattr(response, "streaming", False)
+        or not is_event_stream(response.get("Content-Type", ""))
+    ):
+        return response
+    if app.checker.closes(verdict, _path_of(request)):
+        parts = response.streaming_content
+        end = parts_until_end if response.is_async else PartsUntilEnd
+        response.streaming_content = end(parts, app.presence, verdict.session)
+    return response
+
+
+def _path_of(request: Any) -> str:
+    """Django has decoded the path in META, unlike a WSGI server."""
+    return request.META.get("SCRIPT_NAME", "") + request.META.get("PATH_INFO", "") or "/"
 
 
 def _refuse(request: Any, verdict: Verdict) -> Any:

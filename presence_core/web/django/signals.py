@@ -1,4 +1,4 @@
-"""Handlers of Django's signals: login, logout, a new password, an account that is deactivated or deleted."""
+"""Handlers of Django's signals: login, logout, a new password or name, an account that is deactivated or deleted."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from presence_core.logs import fields
 from presence_core.web.cookies import device_id_of, new_device_id
 from presence_core.web.django.config import config
 from presence_core.web.django.current_request import CurrentSession, actor, current_request, current_session
-from presence_core.web.django.login_details import describe, new_id
-from presence_core.web.middleware.request_data import read_environ
+from presence_core.web.django.login_details import describe, describe_person, new_id
 
 ID: Final = "_presence_id"
 """Key in the Django session's data: the id of our session."""
@@ -23,6 +22,9 @@ ID: Final = "_presence_id"
 PENDING: Final = "_presence_pending"
 """Key in the Django session's data: our session could not begin at login because Redis was away. The next request
 begins it."""
+
+NAMELESS: Final = frozenset(("last_login", "password", "is_active", "is_staff", "is_superuser"))
+"""Fields of which no name is made: Django saves the first at each login."""
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +63,8 @@ def on_login(sender: Any, request: Any, user: Any, **_: Any) -> None:
 
 def _begin(request: Any, user: Any, session_id: str, previous: CurrentSession | None) -> str:
     """Begin the session, and return its id: another one if the given id has ended."""
-    app, uid, data = config(), str(user.pk), read_environ(request.META)
+    app, uid = config(), str(user.pk)
+    data = app.checker.read_environ(request.META)
     details = {"ip": app.checker.address(data), "user_agent": data.user_agent, **describe(request, user)}
     if app.device_cookie and request.is_secure():  # a browser keeps the cookie over HTTPS only
         details.setdefault("device_id", device_id_of(data.cookie) or new_device_id())
@@ -100,9 +103,14 @@ def on_logout(sender: Any, request: Any, user: Any, **_: Any) -> None:
 
 
 def on_user_saving(sender: Any, instance: Any, raw: bool, using: str, update_fields: Any = None, **_: Any) -> None:
-    """pre_save: note whether this save deactivates the account. Cost: a query, if the user is not active."""
-    instance._presence_deactivated = False
-    if raw or instance.pk is None or getattr(instance, "is_active", True):
+    """pre_save: note the name before this save, and whether it deactivates the account. Cost: a query for the name, and
+    one if the user is not active."""
+    instance._presence_deactivated, instance._presence_names = False, {}
+    if raw or instance.pk is None:
+        return
+    if config().update_person and not instance._state.adding and not NAMELESS.issuperset(update_fields or ("name",)):
+        instance._presence_names = _names_of(_stored(sender, instance, using))
+    if getattr(instance, "is_active", True):
         return
     if update_fields is None or "is_active" in update_fields:
         try:
@@ -113,11 +121,15 @@ def on_user_saving(sender: Any, instance: Any, raw: bool, using: str, update_fie
 
 
 def on_user_saved(sender: Any, instance: Any, created: bool, using: str, **_: Any) -> None:
-    """post_save: a deactivated account loses all sessions. A new password ends the user's other sessions.
+    """post_save: a new name or email is that of the user's sessions. A deactivated account loses all sessions. A new
+    password ends the user's other sessions.
 
     Django does the same with its session hash. The session that changed the password stays:
     ``update_session_auth_hash`` gives it a new key.
     """
+    names = getattr(instance, "_presence_names", {})
+    if names and _names_of(instance) != names:
+        _update_person(sender, instance, using, names)
     if getattr(instance, "_presence_deactivated", False):
         _end_all(instance, using, "account deactivated", "This account is not active any more.")
         return
@@ -127,6 +139,35 @@ def on_user_saved(sender: Any, instance: Any, created: bool, using: str, **_: An
     session = current_session.get()
     keep = [session.session_id] if session is not None and session.uid == str(instance.pk) else []
     _end_all(instance, using, "password changed", "The password was changed. Please sign in again.", keep)
+
+
+def _stored(sender: Any, user: Any, using: str) -> Any:
+    """The user as the database has it, or None."""
+    return sender._base_manager.using(using).filter(pk=user.pk).first()
+
+
+def _names_of(user: Any) -> dict[str, Any]:
+    """The names that a login would record; none if they are not known. Raises nothing: a save goes on."""
+    try:
+        return {} if user is None else describe_person(current_request.get(), user)
+    except Exception as error:  # of the site's own code
+        log.warning("the name of a user could not be read: %r", error, extra=fields(event="person_not_updated"))
+        return {}
+
+
+def _update_person(sender: Any, user: Any, using: str, before: dict[str, Any]) -> None:
+    """Change the user's sessions at commit, if what is stored is new: a save may leave out fields, or compute them."""
+    uid, names = str(user.pk), _names_of(_stored(sender, user, using))
+    if not names or names == before:
+        return
+
+    def update() -> None:
+        try:
+            config().presence.update_person(uid, **names)
+        except PresenceError as error:
+            log.warning("a new name was not recorded: %s", error, extra=fields(event="person_not_updated"))
+
+    transaction.on_commit(update, using=using)
 
 
 def on_user_deleted(sender: Any, instance: Any, using: str, **_: Any) -> None:

@@ -17,8 +17,7 @@ from presence_core.models import Counts, Event
 from presence_core.operations.context import Context
 from presence_core.operations.sessions import events as event_reads
 from presence_core.operations.sessions import read
-
-END_KINDS: Final = frozenset({"logout", "expired", "kicked", "replaced"})
+from presence_core.schema.endings import END_REASONS
 
 BATCH: Final = 1000
 """Events or ended sessions read in one call."""
@@ -170,7 +169,7 @@ class EndedSessions:
             log.warning("events were lost to their cap: reading the ends of the last %s s again", self._keep,
                         extra=fields(event="events_lost"))  # fmt: skip
             return False
-        self._note_ends(event.session_id for event in events if event.kind in END_KINDS)
+        self._note_ends(event.session_id for event in events if event.kind in END_REASONS)
         self._note_demands(events)
         if events:
             self._cursor = events[-1].cursor

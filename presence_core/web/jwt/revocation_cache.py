@@ -18,6 +18,7 @@ from presence_core.errors import InvalidArgument, PresenceError
 from presence_core.fork_safety import renew_in_child
 from presence_core.heartbeat_buffer import HeartbeatBuffer
 from presence_core.logs import OutageLog
+from presence_core.schema.endings import kept
 from presence_core.web.jwt.ended_sessions import NEVER, EndedSessions
 
 OnStale = Literal["closed", "open"]
@@ -66,12 +67,12 @@ class RevocationCache:
         heartbeat: float = 30.0,
     ) -> None:
         if not isinstance(presence, Presence | AsyncPresence):
-            raise InvalidArgument("presence", "must be a Presence or an AsyncPresence")
+            raise InvalidArgument("presence", "must be a Presence or an AsyncPresence", "wrong_type")
         check.whole("keep", keep, 60, 86_400)
         settings = presence.settings
-        kept = min(settings.keep_kicked, settings.keep_replaced, settings.keep_logout)
-        if keep > kept:
-            raise InvalidArgument("keep", f"must be at most {kept}: Settings keep tombstones no longer")
+        shortest = min(seconds for reason, seconds in kept(settings).items() if reason != "expired")
+        if keep > shortest:
+            raise InvalidArgument("keep", f"must be at most {shortest}: Settings keep tombstones no longer")
         if not settings.max_ended:
             raise InvalidArgument("max_ended", "must be more than 0: the cache recovers lost events from that list")
         check.choice("on_stale", on_stale, OnStale)

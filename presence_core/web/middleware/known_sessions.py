@@ -64,9 +64,7 @@ class KnownSessions:
         with self._lock:
             known = self._known.get(key)
             if known is None:
-                known = self._known[key] = _Known()
-                if len(self._known) > self._max_known:
-                    self._known.popitem(last=False)
+                known = self._add(key)
             else:
                 self._known.move_to_end(key)
             now = self.clock()
@@ -76,6 +74,20 @@ class KnownSessions:
             known.noted_at, known.ip = now, ip
             known.interval = known.interval or min(self._heartbeat, 1.0)  # until its idle timeout is known
             return Turn(by_call, not by_call)
+
+    def add(self, key: bytes) -> None:
+        """Know a session whose request does not note it as seen."""
+        with self._lock:
+            if key in self._known:
+                self._known.move_to_end(key)
+            else:
+                self._add(key)
+
+    def _add(self, key: bytes) -> _Known:
+        known = self._known[key] = _Known()
+        if len(self._known) > self._max_known:
+            self._known.popitem(last=False)
+        return known
 
     def give_turn_back(self, key: bytes) -> None:
         """Let the next request note the session: this one could not."""

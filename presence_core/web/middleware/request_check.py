@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
 
 from presence_core.client import AsyncPresence, Presence
 from presence_core.drive_generators import ClientCall, ClientCalls
@@ -20,12 +21,26 @@ from presence_core.errors import CorruptData, InvalidArgument, LoginRefused, Pre
 from presence_core.fork_safety import renew_in_child
 from presence_core.heartbeat_buffer import HeartbeatBuffer
 from presence_core.logs import OutageLog, fields
-from presence_core.models import ValidationFailed
-from presence_core.web.cookies import read_cookie, set_cookie_header
+from presence_core.models import Session, ValidationFailed
+from presence_core.operations.sessions.login_row import check_many_row
+from presence_core.operations.sessions.request_tokens import Chosen, choose
+from presence_core.web.cookies import clear_copies_headers, read_cookies, set_cookie_header
 from presence_core.web.middleware.breaker import Breaker
 from presence_core.web.middleware.known_sessions import KnownSessions, Turn
+from presence_core.web.middleware.open_connections import MessageBeats
+from presence_core.web.middleware.passive_requests import PassiveRequests
 from presence_core.web.middleware.refusals import login_refusal
-from presence_core.web.middleware.request_data import RequestData
+from presence_core.web.middleware.request_data import RequestData, read_environ, read_scope
+from presence_core.web.middleware.request_tokens import RequestTokens, read_tokens
+from presence_core.web.middleware.shared_sessions import (
+    MAX_TRIES,
+    SharedSessions,
+    is_held,
+    last_end,
+    live_id,
+    next_id,
+    prefix_of,
+)
 from presence_core.web.proxies import Proxies
 from presence_core.web.rules import (
     Rules,
@@ -40,6 +55,8 @@ from presence_core.web.rules import (
 
 log = logging.getLogger(__name__)
 
+_NO_TOKENS: Final = RequestTokens([])
+
 
 class RequestChecker:
     """Applies ``Rules``. Make one for each process and application; it is safe to share between threads."""
@@ -51,11 +68,11 @@ class RequestChecker:
         tally: MutableMapping[str, int] | None = None,
     ) -> None:
         if not isinstance(presence, Presence | AsyncPresence):
-            raise InvalidArgument("presence", "must be a Presence or an AsyncPresence")
+            raise InvalidArgument("presence", "must be a Presence or an AsyncPresence", "wrong_type")
         if rules is not None and not isinstance(rules, Rules):
-            raise InvalidArgument("rules", "must be Rules")
+            raise InvalidArgument("rules", "must be Rules", "wrong_type")
         if tally is not None and not isinstance(tally, MutableMapping):
-            raise InvalidArgument("tally", "must be a dict or a Counter")
+            raise InvalidArgument("tally", "must be a dict or a Counter", "wrong_type")
         self.rules = rules or Rules()
         self._context = presence.internal.context
         self.buffer = HeartbeatBuffer(presence)
@@ -63,7 +80,12 @@ class RequestChecker:
         self.known = KnownSessions(self.rules.heartbeat, self.rules.max_known)
         self._outages = OutageLog(log, "check", "requests cannot be checked: %(error)s",
                                   "requests are checked again after %(seconds).1f s")  # fmt: skip
-        self._proxies = Proxies(self.rules.trusted_proxies)
+        self._proxies = Proxies(self.rules.trusted_proxies, self.rules.address_from)
+        self.shared = SharedSessions(self.rules.max_known)
+        self._passive = PassiveRequests(self.rules.passive)
+        address_from = self.rules.address_from.lower()
+        self.read_scope = partial(read_scope, address_from=address_from)
+        self.read_environ = partial(read_environ, address_from=address_from)
         self._tally: MutableMapping[str, int] = {} if tally is None else tally
         self._reset_lock()
         renew_in_child(self, RequestChecker._reset_lock)
@@ -81,14 +103,49 @@ class RequestChecker:
         """The visitor's address: the peer's, or the one that trusted proxies report."""
         return self._proxies.client(request.peer, request.forwarded)
 
-    def set_cookie(self, verdict: Verdict) -> str | None:
-        """The Set-Cookie header for a user whose session begins with this request, else None."""
+    def set_cookies(self, verdict: Verdict, url_path: str, host: str) -> list[str]:
+        """The Set-Cookie headers of the answer. ``host`` is the Host header."""
         rules = self.rules
-        if verdict.token is None or rules.cookie is None:
+        if rules.cookie is None or (verdict.token is None and not verdict.clears_cookies):
+            return []
+        options: dict[str, Any] = {
+            "name": rules.cookie, "secure": rules.secure, "same_site": rules.same_site, "domain": rules.domain,
+        }  # fmt: skip
+        cleared = clear_copies_headers(**options, url_path=url_path, host=host) if verdict.clears_cookies else []
+        return [*cleared, *([] if verdict.token is None else [set_cookie_header(verdict.token, **options)])]
+
+    def tokens(self, request: RequestData) -> RequestTokens:
+        """The tokens of a request, in the order in which they count."""
+        rules = self.rules
+        if rules.cookie is not None and not request.authorization:  # nearly every request
+            cookies = read_cookies(request.cookie, rules.cookie)
+            if len(cookies) < 2:
+                return RequestTokens(cookies)
+        return read_tokens(request.authorization if rules.bearer else "", request.cookie, rules.cookie)
+
+    def forget(self, named: RequestTokens) -> None:
+        """The sessions of these tokens are about to end: while Redis is away, none of them passes."""
+        for name in (*named.tokens, " ".join(named.tokens)):
+            self.known.forget(_known_key("token", name))
+
+    def check_login(self, given: Mapping[str, Any]) -> None:
+        """Raise InvalidArgument for arguments that ``login`` would refuse."""
+        check_many_row(self._context.settings, self._context.visitor, given, "", imported=False)
+
+    def new_id(self) -> str:
+        """A new session id."""
+        return self._context.new_id()
+
+    def closes(self, verdict: Verdict, path: str) -> bool:
+        """Whether a websocket or an event stream of this request closes when its session has ended."""
+        rules = self.rules
+        return verdict.session is not None and rules.mode != "observe" and longest_prefix(path, rules.keep_open) is None
+
+    def message_beats(self, request: RequestData, session: Session) -> MessageBeats | None:
+        """The heartbeats by the messages of a websocket; None if it is no activity of the visitor."""
+        if not self._passive.is_empty and self._passive.match(request):
             return None
-        return set_cookie_header(
-            verdict.token, name=rules.cookie, secure=rules.secure, same_site=rules.same_site, domain=rules.domain
-        )
+        return MessageBeats(self.buffer, session, min(self.rules.heartbeat, session.idle_timeout / 3))
 
     # -- the decision --------------------------------------------------------------------------------------------------
 
@@ -117,40 +174,52 @@ class RequestChecker:
         user = user_of() if user_of is not None else None
         visitor = Visitor(user) if isinstance(user, str) else user
         session_id = visitor.session_id if visitor is not None else None
-        token = self._token(request) if session_id is None else None
-        if token is None and visitor is None:
+        named = self.tokens(request) if session_id is None else _NO_TOKENS
+        tokens = named.tokens
+        if not tokens and visitor is None:
             passes = self.rules.mode != "enforce" or self.rules.anonymous == "pass" or self._is_public(request.path)
             return Verdict(passes=passes, state="anonymous")
         key = b""  # neither a token nor a session id of the site
-        if token is not None:
-            key = _known_key("token", token)
+        if tokens:
+            key = _known_key("token", tokens[0] if len(tokens) == 1 else " ".join(tokens))
         elif visitor is not None and session_id is not None:
-            key = _known_key("site", f"{visitor.uid}:{session_id}")
+            key = _site_key(visitor.uid, session_id)
         try:
             if key:
-                verdict = yield from self._validate(request, token, visitor, key, ip)
+                verdict = yield from self._validate(request, named, visitor, key, ip)
                 if verdict.state != "unknown":
                     return verdict
             return (yield from self._begin_or_refuse(request, visitor, ip))
         except (Unavailable, CorruptData) as error:
             self._outages.failed(error)
-            return self._redis_is_away(request.path, key, visitor)
+            return self._redis_is_away(request.path, key or self._shared_key(request, visitor), visitor)
 
     def _validate(
-        self, request: RequestData, token: str | None, visitor: Visitor | None, key: bytes, ip: str | None
+        self, request: RequestData, named: RequestTokens, visitor: Visitor | None, key: bytes, ip: str | None
     ) -> ClientCalls[Verdict]:
         """Look up the session that the request names, by token or by the site's own session id."""
-        turn = self.known.take_turn(key, ip)
-        if self._context.now:  # a test has stopped the clock: each request is seen at once, at its time
-            turn = Turn(by_call=True, by_buffer=False)
+        if self._passive.is_empty or not self._passive.match(request):
+            turn = self.known.take_turn(key, ip)
+            if self._context.now:  # a test has stopped the clock: each request is seen at once, at its time
+                turn = Turn(by_call=True, by_buffer=False)
+        else:  # it does not count as seen
+            self.known.add(key)
+            turn = Turn(by_call=False, by_buffer=False)
         max_age = max_age_of(request.path, self.rules.fresh)
-        options: dict[str, Any] = {"touch": turn.by_call, "ip": ip, "max_age": max_age}
-        if token is not None:
-            validation = yield from self._call(lambda p: p.validate(token, **options), key)
+        touch, tokens, chosen = turn.by_call, named.tokens, None
+        validation: Any
+        if len(tokens) > 1:
+            chosen = yield from self._choose(named, visitor, key, max_age)
+            validation = chosen.validation
+        elif tokens:
+            [token] = tokens
+            validation = yield from self._call(lambda p: p.validate(token, touch=touch, ip=ip, max_age=max_age), key)
         else:
             assert visitor is not None
             uid, sid = visitor.uid, visitor.session_id
-            validation = yield from self._call(lambda p: p.validate_session(uid, sid, **options), key)
+            validation = yield from self._call(
+                lambda p: p.validate_session(uid, sid, touch=touch, ip=ip, max_age=max_age), key
+            )
         record = validation.session or validation.ended or validation.refused
         if record is not None and visitor is not None and visitor.uid != record.uid:
             validation = ValidationFailed()  # the token is another user's: the site's own sign-in is newer
@@ -161,14 +230,31 @@ class RequestChecker:
             self.known.forget(key)
             if validation.ended is None:
                 return Verdict(passes=False, state="unknown")
-            return Verdict(passes=self._is_public(request.path), state="ended", ended=validation.ended)
+            verdict = Verdict(passes=self._is_public(request.path), state="ended", ended=validation.ended)
+            return verdict if chosen is None else _once(verdict, named, chosen, visitor)
         self.known.note_live(key, session)
-        if turn.by_buffer:
+        if chosen is not None and turn.by_call and (self._context.now or ip not in (None, session.last_ip)):
+            token = tokens[chosen.place]
+            yield from self._call(lambda p: p.validate(token, ip=ip), key)  # several are not noted as seen at once
+        elif turn.by_buffer or (chosen is not None and turn.by_call):
             try:
                 self.buffer.beat(session.uid, session.session_id)
             except RuntimeError:
                 pass  # the buffer is closed: the site is shutting down
         return live_verdict(session, validation.authenticated_for, ip)
+
+    def _choose(
+        self, named: RequestTokens, visitor: Visitor | None, key: bytes, max_age: int | None
+    ) -> ClientCalls[Chosen]:
+        """Validate several tokens in one round trip, and choose the one that counts."""
+        uid = None if visitor is None else visitor.uid  # the token of another user is older than the site's own sign-in
+        chosen: Chosen = yield from self._call(
+            lambda p: p.internal.run(
+                choose(p.internal.context, named.tokens, uid, max_age, first_end_counts=named.bearer)
+            ),
+            key,
+        )
+        return chosen
 
     def _refuse_live(
         self, request: RequestData, key: bytes, validation: ValidationFailed, max_age: int | None
@@ -187,18 +273,62 @@ class RequestChecker:
         if visitor is None or not (adopts if visitor.adopt is None else visitor.adopt):
             passes = (adopts and visitor is None) or self._is_public(request.path)
             return Verdict(passes=passes, state="unknown")
-        uid, sid = visitor.uid, visitor.session_id
+        sid = visitor.session_id
         if sid is None and self.rules.cookie is None:
             raise InvalidArgument("user_of", "must name a session_id if Rules.cookie is None: a token needs a cookie")
+        prefix = prefix_of(request, visitor)
+        if prefix is not None:
+            return (yield from self._share(request, visitor, prefix, ip))
+        verdict = yield from self._begin(request, visitor, sid, ip)
+        return replace(verdict, token=None) if sid is not None else verdict
+
+    def _begin(
+        self, request: RequestData, visitor: Visitor, session_id: str | None, ip: str | None
+    ) -> ClientCalls[Verdict]:
         details = {"ip": ip, "user_agent": request.user_agent, **visitor.login}
         try:
-            login = yield from self._call(lambda p: p.login(uid, session_id=sid, **details))
+            login = yield from self._call(lambda p: p.login(visitor.uid, session_id=session_id, **details))
         except LoginRefused as refused:
             passes = self._is_public(request.path)
             if refused.code == "ended":
                 return Verdict(passes=passes, state="ended")
             return replace(login_refusal(refused), passes=passes)
-        return Verdict(passes=True, state="adopted", session=login.session, token=login.token if sid is None else None)
+        return Verdict(passes=True, state="adopted", session=login.session, token=login.token)
+
+    def _share(self, request: RequestData, visitor: Visitor, prefix: str, ip: str | None) -> ClientCalls[Verdict]:
+        """The session of a client that keeps no cookie: the one that lives, or a new one."""
+        uid, refused = visitor.uid, None
+        known = self.shared.get(uid, prefix)
+        if known is None:
+            known = live_id((yield from self._call(lambda p: p.sessions(uid))), prefix)
+        if known is not None:
+            named = replace(visitor, session_id=known)
+            verdict = yield from self._validate(request, _NO_TOKENS, named, _site_key(uid, known), ip)
+            if verdict.session is not None or verdict.known is not None:
+                self.shared.note(uid, prefix, known)
+                return verdict
+            self.shared.note(uid, prefix, None)
+            refused = verdict
+        ended = yield from self._call(lambda p: p.ended(uid, limit=100))
+        last = last_end(ended, prefix)
+        if last is not None and is_held(last, ended):
+            return refused or Verdict(passes=self._is_public(request.path), state="ended", ended=last)
+        before = last.session_id if last is not None else known or ""
+        for tries_left in reversed(range(MAX_TRIES)):
+            session_id = next_id(prefix, before) if tries_left else prefix + self.new_id()
+            verdict = yield from self._begin(request, visitor, session_id, ip)
+            if verdict.state != "ended":
+                break
+            before = session_id
+        if verdict.session is not None:
+            self.shared.note(uid, prefix, session_id)
+        return verdict
+
+    def _shared_key(self, request: RequestData, visitor: Visitor | None) -> bytes:
+        """The key of the session that the client shares, if this process knows it."""
+        prefix = None if visitor is None else prefix_of(request, visitor)
+        known = None if visitor is None or prefix is None else self.shared.get(visitor.uid, prefix)
+        return b"" if visitor is None or known is None else _site_key(visitor.uid, known)
 
     def _call(self, call: ClientCall, key: bytes | None = None) -> ClientCalls[Any]:
         """Make one call, unless the breaker is open."""
@@ -236,17 +366,25 @@ class RequestChecker:
             return Verdict(passes=True, state="open", session=session)
         return Verdict(passes=self._is_public(path), state="unavailable")
 
-    # -- the request ---------------------------------------------------------------------------------------------------
-
-    def _token(self, request: RequestData) -> str | None:
-        if request.authorization and self.rules.bearer:
-            scheme, _, value = request.authorization.partition(" ")
-            if scheme.lower() == "bearer" and value.strip():
-                return value.strip()
-        return read_cookie(request.cookie, self.rules.cookie) if self.rules.cookie is not None else None
-
     def _is_public(self, path: str) -> bool:
         return longest_prefix(path, self.rules.public) is not None
+
+
+def _once(verdict: Verdict, named: RequestTokens, chosen: Chosen, visitor: Visitor | None) -> Verdict:
+    """Let the answer delete the cookie of a kicked session, which no later request is to bring next to a live one.
+
+    Not if that would leave a signed-in user without a token: ``adopt`` would begin a session for the kicked user.
+    """
+    is_cookie = chosen.place > 0 or not named.bearer
+    if verdict.passes or not (chosen.is_kick and is_cookie) or (chosen.live is None and visitor is not None):
+        return verdict
+    is_live_cookie = chosen.live is not None and (chosen.live > 0 or not named.bearer)
+    token = named.tokens[chosen.live] if is_live_cookie and chosen.live is not None else None
+    return replace(verdict, clears_cookies=True, token=token)
+
+
+def _site_key(uid: str, session_id: str) -> bytes:
+    return _known_key("site", f"{uid}:{session_id}")
 
 
 def _known_key(kind: str, name: str) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from fastapi import Depends, FastAPI
-from fastapi.telemetry import TelemetryConfig
 from starlette.routing import Match, Route
 from starlette.types import Scope
 
@@ -26,6 +25,8 @@ from presence_core.web.service.site_pages.options import Pages
 from presence_core.web.service.site_pages.routes import add_site_pages
 
 if TYPE_CHECKING:
+    from fastapi.telemetry import TelemetryConfig
+
     from presence_core.otel import Telemetry
 
 _DESCRIPTION: Final = """\
@@ -34,7 +35,7 @@ are ISO 8601; parameters also accept Unix seconds. A uid in a path is percent-en
 """
 
 # By default the framework sends queries, and bodies that it could not parse, to the process's OpenTelemetry: they may
-# hold tokens.
+# hold tokens. Older versions have no telemetry, and ignore this.
 _NO_TELEMETRY: Final[TelemetryConfig] = {
     "tracing": False, "metrics": False, "logs": False, "operation_spans": False, "auto_configure": False,
 }  # fmt: skip

@@ -22,7 +22,7 @@ from presence_core.operations.staff import api_keys
 from presence_core.web.service.access_log import KEY_NAME
 from presence_core.web.service.api_keys import Keys
 
-Scope = Literal["record", "read", "kick"]
+Scope = Literal["record", "read", "kick", "admin"]
 
 ACTOR_BYTES: Final = 128
 
@@ -32,7 +32,9 @@ LOCAL: Final = "local operator"
 _CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="presence"'}
 
 _bearer = HTTPBearer(
-    auto_error=False, scheme_name="API key", description="Created by `presence keys add`. Scopes: record, read, kick."
+    auto_error=False,
+    scheme_name="API key",
+    description="Created by `presence keys add`. Scopes: record, read, kick, admin.",
 )
 
 
@@ -59,7 +61,7 @@ async def authorize(request: Request, scope: str) -> Caller:
         raise HTTPException(401, "This API key is unknown.", _CHALLENGE)
     request.scope[KEY_NAME] = key.name
     if scope not in key.scopes:
-        if scope == "kick":
+        if scope in ("kick", "admin"):
             await _audit_denied(request, key)
         raise HTTPException(403, f"This API key lacks the scope {scope}.")
     return Caller(_actor_name(key.name, request), key.scopes, key.name)
@@ -84,8 +86,9 @@ Staff = Annotated[Caller, Kicker]
 
 
 async def _audit_denied(request: Request, key: ApiKey) -> None:
-    """Write an audit entry: a key without the scope has tried to kick. The audit keeps one row for each key, route and
-    hour, with a count. The person that the key acts for is in the row's reason, where it cannot create more rows."""
+    """Write an audit entry: a key without the scope has tried a staff action. The audit keeps one row for each key,
+    route and hour, with a count. The person that the key acts for is in the row's reason, where it cannot create more
+    rows."""
     presence: AsyncPresence = request.app.state.presence
     route, uid, actor = request.scope["route"], request.path_params.get("uid"), request.headers.get("x-actor")
     action = f"{request.method} {getattr(route, 'path_format', '')}"[:64]
@@ -110,11 +113,11 @@ def _check_actor(header: str) -> str:
     """The text of X-Actor. Raises InvalidArgument."""
     rule = f"must be text of 1 to {ACTOR_BYTES} bytes of UTF-8, without control characters"
     if len(header) > ACTOR_BYTES:  # each character is one byte: headers are decoded as Latin-1
-        raise InvalidArgument("X-Actor", rule)
+        raise InvalidArgument("X-Actor", rule, "malformed")
     try:
         return check.uid(header.encode("latin-1").decode(), "X-Actor")
     except (InvalidArgument, UnicodeDecodeError):
-        raise InvalidArgument("X-Actor", rule) from None
+        raise InvalidArgument("X-Actor", rule, "malformed") from None
 
 
 def _require_local(request: Request) -> None:

@@ -144,7 +144,6 @@ class EventPoller:
 
     @property
     def readers(self) -> int:
-        """The number of readers."""
         return len(self._queues)
 
     async def open(self, after: str | None, allowed: Allowed | None = None) -> EventStream:
@@ -184,7 +183,6 @@ class EventPoller:
         return _Resume(after, seen, target, gap)
 
     def leave(self, queue: ReaderQueue) -> None:
-        """Remove a reader that has gone."""
         queue.close()
         if queue in self._queues:
             self._queues.discard(queue)

@@ -52,7 +52,7 @@ def parse_time(field: str, value: Time | None) -> datetime | float | None:
     try:  # in a query, the plus of a zone that was not encoded arrives as a space
         at = datetime.fromisoformat(value.replace(" ", "+") if "T" in value else value)
     except ValueError:
-        raise InvalidArgument(field, _TIME_RULE) from None
+        raise InvalidArgument(field, _TIME_RULE, "malformed") from None
     if at.tzinfo is None:
-        raise InvalidArgument(field, _TIME_RULE)
+        raise InvalidArgument(field, _TIME_RULE, "malformed")
     return at

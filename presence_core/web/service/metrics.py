@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from fastapi import APIRouter, Request, Response
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, Histogram, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.metrics_core import Metric
 from starlette.types import Scope
 
@@ -21,6 +22,10 @@ from presence_core.web.service.problems import AWAY, RETRY_AFTER, problem
 from presence_core.web.service.routes import Client
 
 router = APIRouter(tags=["health"])
+
+
+CallerKind = Literal["user", "visitor", "bot", "no_cookie"]
+"""Who calls a site's page."""
 
 
 class Meters:
@@ -38,12 +43,21 @@ class Meters:
         self.observe_operation = observe_operations(self.registry)
         event_readers = Gauge("presence_events_clients", "Readers of GET /v1/events.", registry=self.registry)
         event_readers.set_function(readers)
+        self._page_calls = Counter(
+            "presence_page_calls", "Calls of /counter and /visit, by caller.", ("caller",), registry=self.registry
+        )
+        for caller in get_args(CallerKind):
+            self._page_calls.labels(caller)  # shown from the start, as 0
 
     def observe_request(self, scope: Scope, status: int, seconds: float) -> None:
         """Count a request that has ended."""
         method, route = method_and_route(scope, status)
         if route != "/v1/events":
             self._request_seconds.labels(method, route, str(status)).observe(seconds)
+
+    def count_page_call(self, caller: CallerKind) -> None:
+        """Count a call of a site's page."""
+        self._page_calls.labels(caller).inc()
 
 
 @dataclass(frozen=True, slots=True)

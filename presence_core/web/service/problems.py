@@ -12,7 +12,14 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
-from presence_core.errors import CorruptData, InvalidArgument, LoginRefused, OutcomeUnknown, Unavailable
+from presence_core.errors import (
+    CorruptData,
+    InvalidArgument,
+    LoginRefused,
+    OutcomeUnknown,
+    PresenceError,
+    Unavailable,
+)
 from presence_core.models import PublicBlock, plain
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -63,6 +70,13 @@ def problem(status: int, detail: str, headers: dict[str, str] | None = None, **m
     return Response(json.dumps(body, ensure_ascii=False), status, headers, MEDIA_TYPE)
 
 
+def code_of(error: PresenceError) -> str:
+    """The code of an error that is not about an argument."""
+    if isinstance(error, CorruptData):
+        return "corrupt"
+    return "outcome_unknown" if isinstance(error, OutcomeUnknown) else "unavailable"
+
+
 def not_found(detail: str) -> HTTPException:
     """A 404 error, with a sentence without its period."""
     return HTTPException(404, f"{detail}.")
@@ -91,19 +105,17 @@ def _validation_problem(request: Request, error: RequestValidationError) -> Resp
     names = [str(name) for name in path if _NAME.fullmatch(str(name)) and name not in ("str", "float")]
     field = ".".join(names) or str(part)
     if first.get("type") == "extra_forbidden":
-        return problem(422, f"The {part} has no such field.", field=field)
+        return problem(422, f"The {part} has no such field.", field=field, code="unknown")
     if first.get("type") == "missing":
-        return problem(422, f"{field} is required.", field=field)
+        return problem(422, f"{field} is required.", field=field, code="required")
     rule = str(first.get("msg") or "cannot be read").removeprefix("Value error, ")
-    return problem(422, f"{field}: {rule[:1].lower()}{rule[1:]}.", field=field)
+    return problem(422, f"{field}: {rule[:1].lower()}{rule[1:]}.", field=field, code="invalid")
 
 
 def add_problems(app: FastAPI) -> None:
-    """Answer every error of this app with a problem."""
-
     @app.exception_handler(InvalidArgument)
     async def invalid(request: Request, error: InvalidArgument) -> Response:
-        return problem(422, str(error), field=error.field)
+        return problem(422, str(error), field=error.field, code=error.code)
 
     @app.exception_handler(RequestValidationError)
     async def unreadable(request: Request, error: RequestValidationError) -> Response:
@@ -124,10 +136,9 @@ def add_problems(app: FastAPI) -> None:
 
     @app.exception_handler(Unavailable)
     async def unavailable(request: Request, error: Unavailable) -> Response:
-        if isinstance(error, OutcomeUnknown):
-            return problem(503, UNKNOWN, RETRY_AFTER, code="outcome_unknown")
-        return problem(503, AWAY, RETRY_AFTER, code="unavailable")
+        detail = UNKNOWN if isinstance(error, OutcomeUnknown) else AWAY
+        return problem(503, detail, RETRY_AFTER, code=code_of(error))
 
     @app.exception_handler(CorruptData)
     async def corrupt(request: Request, error: CorruptData) -> Response:
-        return problem(500, "The session store holds unexpected data: run presence repair.", code="corrupt")
+        return problem(500, "The session store holds unexpected data: run presence repair.", code=code_of(error))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from datetime import datetime
-from typing import Any, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema, create_model
 from starlette.exceptions import HTTPException
 
-from presence_core.filters import SessionFilter, read_attributes
-from presence_core.models import Block, Ended, EndReason, PublicEnd, Session
+from presence_core.filters import SessionFilter, inner_filter, read_attributes, read_without
+from presence_core.models import Block, Ended, EndReason, ListOrder, PublicEnd, Session
+from presence_core.schema.conditions import CONDITIONS, LIST_KINDS, Condition, Kind, names_of_kind
+from presence_core.web.middleware.request_tokens import MAX_COOKIES
 from presence_core.web.service.json_format import Time, parse_time
 from presence_core.web.service.problems import NOT_JSON, is_json
 
@@ -25,9 +27,9 @@ class Query(BaseModel):
 
 async def refuse_repeated(request: Request) -> None:
     """A dependency of every route: raise RequestValidationError for a parameter that is given twice, of which the
-    framework would use the last one. Only attributes may be repeated."""
+    framework would use the last one. Only those of lists may be repeated."""
     for name, count in Counter(name for name, _ in request.query_params.multi_items()).items():
-        if count > 1 and name != "attribute":
+        if count > 1 and name not in LIST_KINDS.values():
             raise RequestValidationError([{"type": "repeated", "loc": ("query", name), "msg": "Must be given once"}])
 
 
@@ -38,45 +40,41 @@ class Paged(Query):
     cursor: str | None = Field(None, description="next_cursor of the previous page")
 
 
-class FilterFields(Query):
+_TYPES: Final[dict[Kind, Any]] = {"time": Time | None, "seconds": int | None, "flag": bool, "yes_no": bool | None}
+"""Kind of a condition → type of its parameter. The others are text."""
+
+
+def _parameter(condition: Condition) -> tuple[Any, Any]:
+    return _TYPES.get(condition.kind, str | None), Field(condition.default, description=condition.words)
+
+
+_parameters: dict[str, Any] = {name: _parameter(row) for name, row in CONDITIONS.items() if row.kind not in LIST_KINDS}
+_Conditions = create_model("_Conditions", __base__=Query, **_parameters)
+
+
+class FilterFields(_Conditions):  # type: ignore[misc, valid-type]
     """Every field of SessionFilter. A session must match all fields that are given."""
 
-    text: str | None = Field(None, description="a person, an address, a network or a session id, as staff type it")
-    uid: str | None = None
-    name_prefix: str | None = Field(None, description="start of a word of the name")
-    name_contains: str | None = None
-    ip: str | None = Field(None, description="address at login or the latest, or a network such as 192.0.2.0/24")
-    device: str | None = None
-    app: str | None = None
-    app_version: str | None = None
-    os: str | None = None
-    browser: str | None = None
-    logged_in_after: Time | None = None
-    logged_in_before: Time | None = None
-    idle_for: int | None = Field(None, description="not seen for at least this many seconds")
-    on_behalf: bool = Field(False, description="only sessions on behalf of their user, by staff")
-    new_device: bool = Field(False, description="only sessions on a device that was new to their user")
-    sign_in_required: bool = Field(False, description="only sessions whose visitor must sign in again")
-    distant: bool = Field(False, description="only sessions that began far from the place of the login before")
-    country: str | None = Field(None, description="of the address at login, its ISO code, such as FR")
-    network: str | None = Field(None, description="of the address at login, its AS number, such as AS64500")
-
-    def with_attributes(self, attributes: dict[str, Any] | None) -> SessionFilter:
-        """The filter. Raises InvalidArgument."""
+    def fields_with(self, **lists: Any) -> dict[str, Any]:
+        """The fields of a filter, as the library takes them. lists: those that queries and bodies write differently."""
         given: dict[str, Any] = {name: getattr(self, name) for name in FilterFields.model_fields}
-        for name in ("logged_in_after", "logged_in_before"):
+        for name in names_of_kind("time"):
             given[name] = parse_time(name, given[name])
-        return SessionFilter(**given, attributes=attributes or None)
+        return given | {name: value or None for name, value in lists.items()}
 
 
 class SessionsQuery(FilterFields, Paged):
     """GET /v1/sessions."""
 
+    order: ListOrder = Field("login", description="login: newest login first; last_seen: last seen first")
     attribute: list[str] = Field([], description="NAME=VALUE, where VALUE is JSON or else text; may be repeated")
+    method: list[str] = Field([], description=f"{CONDITIONS['methods'].words}; may be repeated")
+    without: list[str] = Field([], description=f"{CONDITIONS['without'].words}: FIELD=VALUE; may be repeated")
 
     def to_filter(self) -> SessionFilter | None:
-        """The filter; None if no field is given."""
-        session_filter = self.with_attributes(read_attributes(self.attribute))
+        """The filter; None if no field is given. Raises InvalidArgument."""
+        lists = {"attributes": read_attributes(self.attribute), "methods": self.method}
+        session_filter = SessionFilter(**self.fields_with(**lists, without=read_without(self.without, parse_time)))
         return session_filter if session_filter.given else None
 
 
@@ -87,7 +85,6 @@ class PeriodQuery(Query):
     until: Time | None = None
 
     def period(self) -> dict[str, Any]:
-        """Both ends, as arguments of the library."""
         return {name: parse_time(name, getattr(self, name)) for name in ("since", "until")}
 
 
@@ -146,12 +143,11 @@ def openapi_of(body: type[Body], scope: str = "record") -> dict[str, Any]:
 
 
 async def read_body(request: Request, kind: type[B]) -> B:
-    """Read the body of such a route."""
     raw = await request.body()
     if raw and not is_json(request):
         raise HTTPException(415, NOT_JSON)
     try:
-        return kind.model_validate_json(raw)
+        return _parse_body(kind, raw)
     except ValidationError as error:
         details = [
             {**detail, "loc": ("body", *detail["loc"])}
@@ -160,21 +156,43 @@ async def read_body(request: Request, kind: type[B]) -> B:
         raise RequestValidationError(details) from None
 
 
+_TEXT: Final = {"type": "string"}
+Described = Annotated[Any, WithJsonSchema({"anyOf": [_TEXT, {"type": "null"}]})]
+"""What describes a visitor. The library reads it as ``Settings.unfit`` says: a client's number keeps no visitor out."""
+
+DescribedList = Annotated[Any, WithJsonSchema({"type": "array", "items": _TEXT})]
+
+
+def _parse_body(kind: type[B], raw: bytes) -> B:
+    """Also with half of a character, such as a name that JavaScript has cut: pydantic's parser refuses that."""
+    try:
+        return kind.model_validate_json(raw)
+    except ValidationError as error:
+        if rb"\u" not in raw or error.errors()[0]["type"] != "json_invalid":
+            raise
+        try:
+            body = json.loads(raw)
+        except (ValueError, RecursionError):
+            raise error from None
+    return kind.model_validate(body)
+
+
 class LoginBody(Body):
     """POST /v1/sessions."""
 
     uid: str
-    name: str | None = None
-    aliases: list[str] = []
-    device: str | None = None
-    app: str | None = None
-    app_version: str | None = None
-    ip: str | None = None
-    user_agent: str | None = None
+    name: Described = None
+    aliases: DescribedList = []
+    device: Described = None
+    app: Described = None
+    app_version: Described = None
+    ip: Described = None
+    user_agent: Described = None
     attributes: dict[str, Any] | None = None
     session_id: str | None = None
     idle_timeout: int | None = None
     absolute_timeout: int | None = None
+    max_sessions: int | None = Field(None, description="live sessions the user may have; default: as configured")
     methods: list[str] = Field([], description="how the visitor has authenticated: pwd, otp, hwk, …")
     mfa: bool | None = Field(None, description="with several factors; default: two methods, or mfa among them")
     device_id: str | None = Field(None, description="a random id that stays on the device; only a digest is stored")
@@ -182,10 +200,27 @@ class LoginBody(Body):
     reason: str | None = Field(None, description="why, for the audit; with on_behalf_by")
 
 
-class UpdateBody(Body):
-    """PATCH /v1/users/{uid}/sessions/{session_id}."""
+_ALIASES: Final = {"anyOf": [{"type": "array", "items": _TEXT}, {"type": "null"}]}
 
-    attributes: dict[str, Any] = Field(description="names and new values; null removes a name")
+
+class PersonBody(Body):
+    """PATCH /v1/users/{uid}: at least one field. One that is missing stays; null removes it."""
+
+    name: Described = None
+    aliases: Annotated[Any, WithJsonSchema(_ALIASES)] = None
+
+    def given(self) -> dict[str, Any]:
+        """The fields that the request has."""
+        return {name: getattr(self, name) for name in self.model_fields_set}
+
+
+class UpdateBody(PersonBody):
+    """PATCH /v1/users/{uid}/sessions/{session_id}: at least one field. One that is missing stays; null removes it."""
+
+    attributes: dict[str, Any] = Field({}, description="names and new values; null removes a name")
+    device: Described = None
+    app: Described = None
+    app_version: Described = None
 
 
 class LogoutOthersBody(Body):
@@ -195,11 +230,19 @@ class LogoutOthersBody(Body):
 
 
 class ValidateBody(Body):
-    """POST /v1/validate."""
+    """POST /v1/validate: one of token, tokens, and uid with session_id."""
 
-    token: str
+    token: str | None = None
+    uid: str | None = Field(None, description="with session_id: for a site with session ids of its own")
+    session_id: str | None = None
+    tokens: list[str] | None = Field(
+        None,
+        max_length=MAX_COOKIES,
+        description="the cookies of a request that has several, in their order: a kicked session counts before all"
+        " others, then the first one that is live",
+    )
     touch: bool = True
-    ip: str | None = None
+    ip: Described = None
     max_age: int | None = Field(None, description="seconds: not live if the visitor authenticated longer ago")
 
 
@@ -211,7 +254,6 @@ class AuthenticationBody(Body):
     began: Time | None = Field(None, description="when the visitor began to sign in; default: now")
 
     def options(self) -> dict[str, Any]:
-        """Arguments of the library."""
         return {"methods": self.methods, "mfa": self.mfa, "began": parse_time("began", self.began)}
 
 
@@ -244,6 +286,12 @@ class KickBody(StaffActionBody):
     block_for: int | None = Field(None, description="block the user for this many seconds")
 
 
+class KickRefsBody(StaffActionBody):
+    """POST /v1/kicks/refs."""
+
+    refs: list[str] = Field(description="uid:session_id of at most 1,000 sessions")
+
+
 class SignInBody(StaffActionBody):
     """POST /v1/users/{uid}/require-sign-in."""
 
@@ -251,16 +299,37 @@ class SignInBody(StaffActionBody):
     keep: list[str] = Field([], description="ids of sessions that are left out")
 
 
-class FilterBody(FilterFields):
-    """A SessionFilter."""
+class TimeoutsBody(Body):
+    """POST /v1/users/{uid}/timeouts."""
+
+    session_id: str | None = Field(None, description="one session; default: all of the user's")
+    idle_timeout: int | None = Field(None, description="seconds; default: each session keeps its own")
+    absolute_timeout: int | None = Field(None, description="seconds; default: each session keeps its own")
+    reason: str = Field(description="for staff")
+
+
+class InnerFilterBody(FilterFields):
+    """A SessionFilter without a ``without`` of its own."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     attributes: dict[str, Any] | None = None
+    methods: list[str] | None = Field(None, description=CONDITIONS["methods"].words)
+
+
+class FilterBody(InnerFilterBody):
+    """A SessionFilter."""
+
+    without: InnerFilterBody | None = Field(None, description=CONDITIONS["without"].words)
 
     def to_filter(self) -> SessionFilter:
         """The filter. Raises InvalidArgument."""
-        return self.with_attributes(self.attributes)
+        inner = self.without
+        lists = {"attributes": self.attributes, "methods": self.methods}
+        without = (
+            inner_filter(**inner.fields_with(attributes=inner.attributes, methods=inner.methods)) if inner else None
+        )
+        return SessionFilter(**self.fields_with(**lists, without=without))
 
 
 class PreviewBody(Body):
@@ -276,6 +345,22 @@ class JobBody(StaffActionBody, PreviewBody):
     expected: int = Field(description="end at most this many sessions: the preview's total")
     pace: int | None = Field(None, description="at most this many sessions a second")
     delay: int | None = Field(None, description="seconds in which no session is ended, so that it can be cancelled")
+
+
+class TimeoutsPreviewBody(Body):
+    """POST /v1/timeouts/preview."""
+
+    filter: FilterBody
+    idle_timeout: int | None = Field(None, description="seconds; default: each session keeps its own")
+    absolute_timeout: int | None = Field(None, description="seconds; default: each session keeps its own")
+
+
+class TimeoutsWhereBody(TimeoutsPreviewBody):
+    """POST /v1/timeouts."""
+
+    reason: str = Field(description="for staff")
+    expected: int = Field(description="change at most this many sessions: the preview's total; at most 10,000")
+    only_shorten: bool = Field(False, description="leave each session alone of which a timeout would be longer")
 
 
 class BlockBody(StaffActionBody):
@@ -344,31 +429,14 @@ class KickResponse(BaseModel):
     block: Block | None = Field(None, description="with block_for: the resulting block")
 
 
-class PreviewResponse(BaseModel):
-    """What a bulk kick would end: pass filter and total to POST /v1/jobs."""
+class KickRefsResponse(BaseModel):
+    """The outcome of a kick of sessions by ref."""
 
-    filter: dict[str, Any]
-    total: int
-    as_of: datetime
-
-
-class JobResponse(BaseModel):
-    """A bulk kick and its progress."""
-
-    id: str
-    state: str = Field(description="running, paused, cancelled, done or failed")
-    by: str
-    reason: str
-    message: str | None
-    ticket: str | None
-    filter: dict[str, Any]
-    total: int
-    expected: int
-    kicked: int
-    examined: int
-    pace: int | None
-    created: datetime
-    updated: datetime
-    finished: datetime | None
-    error: str | None
-    not_before: datetime | None = Field(description="no session is ended before this time")
+    kicked: list[Session]
+    already_ended: list[Ended]
+    not_found: list[str] = Field(description="refs without a session or a record of its end")
+    failed: dict[str, str] = Field(
+        description="refs that may still be live: send these again; and the code of the error"
+    )
+    count: int
+    confirmed: bool | None = Field(None, description="false: no replica has confirmed it yet; null: not requested")

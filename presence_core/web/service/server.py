@@ -19,6 +19,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from presence_core.client import AsyncPresence
 from presence_core.prometheus import export_metrics
+from presence_core.text.user_agents import is_crawler
 from presence_core.trackers import AsyncLastSeenTracker, AsyncMinuteSetTracker
 from presence_core.web.proxies import Proxies
 from presence_core.web.service.api_keys import StoredKeys
@@ -231,6 +232,7 @@ async def _no_app(*_: object) -> None:
 
 async def _pages(presence: AsyncPresence, offer: Offer, stack: contextlib.AsyncExitStack) -> Pages:
     await presence.counts()  # reads the layout
+    is_crawler("")  # half a second, once: not while visitors wait
     common, client = presence.internal.context.keys.common, presence.internal.redis_client
     counter = await stack.enter_async_context(AsyncLastSeenTracker(client, common.visitors, WINDOW))
     visits = await stack.enter_async_context(AsyncMinuteSetTracker(client, common.visits, WINDOW))

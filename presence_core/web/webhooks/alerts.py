@@ -53,7 +53,7 @@ class AlertWebhook:
             count: check.whole(count, limit, 1, MAX_LIMIT) for count, limit in given.items() if limit is not None
         }
         if not self.limits:
-            raise InvalidArgument("ends", "or logins must be given: the limit per minute")
+            raise InvalidArgument("ends", "or logins must be given: the limit per minute", "required")
         self._url = url
         self._post = SignedPost(secret, timeout=timeout, max_wait=max_wait, give_up=give_up)
         self._timeout = timeout

@@ -11,16 +11,17 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
 from presence_core import validation as check
 from presence_core.client import Presence
 from presence_core.errors import InvalidArgument
 from presence_core.logs import fields
 from presence_core.models import AuditEntry, Ended, Event, Session, plain
+from presence_core.models.choices import ODD_LOGINS
+from presence_core.schema.endings import END_REASONS, EventKind
+from presence_core.schema.endings import WebhookKind as Kind
 from presence_core.web.webhooks.position import SLACK, Delivery, Position
-
-Kind = Literal["kicked", "blocked", "unblocked", "revoked", "sign_in_required", "new_device", "distant", "gap"]
 
 BATCH: Final = 100
 
@@ -29,9 +30,11 @@ LONG_AGO: Final = 3600.0
 
 log = logging.getLogger(__name__)
 
-_FROM_EVENTS: Final = ("kicked", "sign_in_required", "new_device", "distant", "gap")
+_FROM_EVENTS: Final = frozenset(get_args(EventKind)) & frozenset(get_args(Kind))
 
-_WITH_RECORD: Final = ("kicked", "new_device", "distant")
+_ODD: Final = (*ODD_LOGINS, "old_token")
+
+_WITH_RECORD: Final = (*END_REASONS, *_ODD)
 """Events whose deliveries tell more of the session."""
 
 _KIND_OF_ACTION: Final[dict[str, Kind]] = {"block": "blocked", "unblock": "unblocked", "revoke_before": "revoked"}
@@ -90,7 +93,7 @@ class DeliveryReader:
         name = f"{event.kind}:{event.uid}:{event.session_id}:{event.at.timestamp():.3f}"
         body: dict[str, Any] = {"id": _digest(name), "type": event.kind, "at": _iso(event.at)}
         record = records.get(f"{event.uid}:{event.session_id}")
-        if event.kind == "kicked":
+        if event.kind in END_REASONS:
             end = record if isinstance(record, Ended) else None
             body |= {"uid": event.uid, "session_id": event.session_id}
             body |= {
@@ -104,7 +107,7 @@ class DeliveryReader:
             if _is_ref(event):
                 message = self._presence.validate_session(event.uid, event.session_id, touch=False).message
             body |= {"uid": event.uid, "session_id": event.session_id, "message": message}
-        elif event.kind in ("new_device", "distant"):
+        elif event.kind in _ODD:
             body |= {"uid": event.uid, "session_id": event.session_id} | _login_of(event, record)
         return Delivery(body, event.cursor)
 

@@ -14,7 +14,8 @@ from presence_core.client import Presence
 from presence_core.errors import InvalidArgument, PresenceError
 from presence_core.fork_safety import renew_in_child
 from presence_core.logs import OutageLog, fields
-from presence_core.web.webhooks.deliveries import DeliveryReader, Kind, begin_now
+from presence_core.schema.endings import WebhookKind as Kind
+from presence_core.web.webhooks.deliveries import DeliveryReader, begin_now
 from presence_core.web.webhooks.lanes import Lanes, parts_of
 from presence_core.web.webhooks.position import Delivery, Position
 from presence_core.web.webhooks.signed_post import URL_RULE, SignedPost, host_of_url, is_http
@@ -61,7 +62,7 @@ class Webhooks:
         in_flight: int = 8,
     ) -> None:
         if not isinstance(presence, Presence):
-            raise InvalidArgument("presence", "must be a Presence")
+            raise InvalidArgument("presence", "must be a Presence", "wrong_type")
         targets = _check_urls(urls)
         self._kinds = _check_kinds(kinds)
         if not isinstance(position, str | PathLike) or not str(position):
@@ -200,5 +201,5 @@ def _check_urls(urls: object) -> list[str]:
 def _check_kinds(kinds: object) -> frozenset[Kind]:
     chosen = () if isinstance(kinds, str) or not isinstance(kinds, Iterable) else tuple(kinds)
     if not chosen or not all(kind in KINDS for kind in chosen):
-        raise InvalidArgument("kinds", "must be some of " + ", ".join(KINDS))
+        raise InvalidArgument("kinds", "must be some of " + ", ".join(KINDS), "not_a_choice")
     return frozenset(chosen)

@@ -67,7 +67,7 @@ class DeviceAnswers:
 
     def __init__(self, options: DeviceOptions) -> None:
         if not isinstance(options, DeviceOptions):
-            raise InvalidArgument("options", "must be DeviceOptions")
+            raise InvalidArgument("options", "must be DeviceOptions", "wrong_type")
         self.options = options
         self._handle_key = derive_key(options.secret, "handle")
         self._csrf_key = derive_key(options.secret, "csrf")

@@ -25,7 +25,7 @@ class YourDevices:
 
     def __init__(self, presence: AsyncPresence | Presence, options: DeviceOptions) -> None:
         if not isinstance(presence, Presence | AsyncPresence):
-            raise InvalidArgument("presence", "must be a Presence or an AsyncPresence")
+            raise InvalidArgument("presence", "must be a Presence or an AsyncPresence", "wrong_type")
         self._presence = presence
         self._answers = DeviceAnswers(options)
 

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Literal, TypedDict
+from typing import Final, TypedDict
 
 from presence_core.models import Ended, EndReason, Session
 from presence_core.models.sessions import Record
+from presence_core.schema.endings import WHY, Why
 
 MAX_SHOWN: Final = 100
 """Devices on a page. "Sign out all other devices" ends also those that are not shown."""
 
 MAX_ENDED: Final = 10
 """Ended sessions on a page."""
-
-Why = Literal["signed_out", "other_device", "inactive", "time_limit", "newer_sign_in", "support", "account", "ended"]
-"""Why a session has ended, for its user. ``other_device``: they signed it out from another device. ``support``: staff
-ended it. ``account``: a change to the account did, such as a new password."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,11 +128,5 @@ def _client(record: Record) -> _Client:
 
 
 def _why(end: Ended) -> Why:
-    if end.reason == "kicked":
-        return "account" if end.by == end.uid else "support"
-    if end.reason == "logout":
-        return "other_device" if end.cause == "self" else "signed_out"
-    if end.reason == "replaced":
-        return "newer_sign_in"
-    causes: dict[str, Why] = {"idle": "inactive", "absolute": "time_limit"}
-    return causes.get(end.cause, "ended")
+    why = WHY.get(end.cause, "ended")
+    return "account" if why == "support" and end.by == end.uid else why

@@ -59,7 +59,7 @@ class DeviceOptions:
         if self.language is not None and not isinstance(self.language, str) and not callable(self.language):
             raise InvalidArgument("language", "must be a language such as de, or a function")
         if not isinstance(self.theme, Mapping) or not self.theme.keys() <= set(THEME):
-            raise InvalidArgument("theme", f"must be a dict with the names {', '.join(THEME)}")
+            raise InvalidArgument("theme", f"must be a dict with the names {', '.join(THEME)}", "wrong_type")
         if not all(isinstance(value, str) and _VALUE.fullmatch(value) for value in self.theme.values()):
             raise InvalidArgument("theme", "must hold CSS values of up to 120 characters, without ; { } < and >")
         check.callback("template", self.template)

@@ -7,7 +7,8 @@ from gettext import NullTranslations
 from html import escape as e
 from typing import Final, Literal, NamedTuple
 
-from presence_core.web.your_devices.device_list import Device, DeviceList, DevicesPage, PastDevice, Why
+from presence_core.schema.endings import Why
+from presence_core.web.your_devices.device_list import Device, DeviceList, DevicesPage, PastDevice
 
 Done = Literal["device", "others"]
 """What the visitor has just done."""

@@ -26,7 +26,9 @@ class YourDevices:
 
     def __init__(self, presence: Presence, options: DeviceOptions) -> None:
         if not isinstance(presence, Presence):
-            raise InvalidArgument("presence", "must be a Presence: WSGI has no event loop for an AsyncPresence")
+            raise InvalidArgument(
+                "presence", "must be a Presence: WSGI has no event loop for an AsyncPresence", "wrong_type"
+            )
         self._presence = presence
         self._answers = DeviceAnswers(options)
 

@@ -3,6 +3,8 @@
 // Values are only ever set as text, so no name can become markup. A row is known by its ref, never by its position.
 
 const STALE_TICKS = 3; // data older than so many refreshes is not called recent any more
+const PADDING = 8; // px, of a cell, as in the style sheet
+const NARROWEST = 70; // px: no text column is made narrower
 const PENDING = 5_000; // ms that ticks of this browser count before the server has heard of them
 
 const tables = new WeakMap();
@@ -54,7 +56,9 @@ class RecordTable {
     this.status = element("p", { class: "unseen", role: "status" });
     const table = element("table", { role: "table", "aria-describedby": "keys" },
       this.caption, element("thead", { role: "rowgroup" }, this.head), this.body);
-    this.root.replaceChildren(this.help, element("div", { class: "scroll" }, table), this.footer, this.status);
+    this.place = element("div", { class: "scroll" }, table);
+    this.root.replaceChildren(this.help, this.place, this.footer, this.status);
+    this.resizes = new ResizeObserver(() => this.fit());
 
     this.unsort.addEventListener("click", () => this.sortBy(null));
     this.head.addEventListener("keydown", (event) => this.pressedInHead(event));
@@ -85,11 +89,18 @@ class RecordTable {
     this.drawHead();
     this.drawRows();
     this.announce(before);
-    this.timer ??= setInterval(() => document.hidden || this.drawTimes(), 1_000);
+    this.timer ??= setInterval(() => document.hidden || this.passTime(), 1_000);
+    this.resizes.observe(this.place);
+  }
+
+  passTime() {
+    this.drawTimes();
+    if (this.overhang() > this.accepted) this.fit(); // other words for times, or a font that has come
   }
 
   stop() {
     clearInterval(this.timer);
+    this.resizes.disconnect();
     this.timer = undefined;
   }
 
@@ -130,7 +141,14 @@ class RecordTable {
     }, button);
   }
 
+  /** A column of which the server has an order sorts the whole list; the others, and the one in whose order the list is,
+   * sort the rows that are shown. */
   sortBy(column) {
+    if (column?.sortsAll && this.data.order?.name !== column.name) {
+      this.sort = null;
+      this.setTriggerValue("order", column.name);
+      return;
+    }
     const first = column && column.kind !== "text" && column.kind !== "name"; // times: the latest first
     if (!column) this.sort = null;
     else if (this.sort?.name !== column.name) this.sort = { name: column.name, descending: first };
@@ -144,12 +162,12 @@ class RecordTable {
     const order = this.sort ?? this.data.order;
     const count = this.data.rows.length;
     for (const head of this.head.querySelectorAll("[data-column]")) {
-      const { label, name, help } = this.data.columns.find((column) => column.name === head.dataset.column);
+      const { label, name, help, sortsAll } = this.data.columns.find((column) => column.name === head.dataset.column);
       const is = order?.name === name;
       if (is) head.setAttribute("aria-sort", order.descending ? "descending" : "ascending");
       else head.removeAttribute("aria-sort");
       write(head.querySelector(".arrow"), is ? (order.descending ? "▼" : "▲") : "");
-      const sorts = fill(this.words.sort, label, count);
+      const sorts = fill(sortsAll && this.data.order?.name !== name ? this.words.sortAll : this.words.sort, label, count);
       head.firstChild.setAttribute("aria-label", sorts);
       head.firstChild.title = help ? `${help} ${sorts}` : sorts;
     }
@@ -174,6 +192,34 @@ class RecordTable {
     this.reach(this.current);
     if (focused) (active.isConnected && refocusable(active) ? active : this.lines.get(this.current))?.focus();
     this.drawTimes();
+    this.fit();
+  }
+
+  /** Text columns are as wide as their texts. Where the table is wider than its place, the widest of them give way. */
+  fit() {
+    const texts = this.data.rows.map((row) => row.cells.filter((cell) => typeof cell === "string"));
+    const shape = JSON.stringify([this.place.clientWidth, this.shape, texts]);
+    if (shape === this.fitted && this.overhang() <= this.accepted) return;
+    this.fitted = shape;
+    const table = this.place.firstChild;
+    table.style.removeProperty("--widest");
+    let excess = this.accepted = this.overhang();
+    if (excess <= 0) return;
+    const columns = this.data.columns
+      .filter((column) => column.kind === "text" || column.kind === "name")
+      .map((column) => this.head.querySelector(`[data-column="${CSS.escape(column.name)}"]`))
+      .map((head) => ({ head: head.firstChild.offsetWidth, text: head.clientWidth - 2 * PADDING }));
+    let widest = Math.ceil(Math.max(0, ...columns.map((column) => column.text)));
+    for (; excess > 0 && widest > NARROWEST; widest--) {
+      excess -= columns.filter(({ head, text }) => text >= widest && head < widest).length;
+    }
+    table.style.setProperty("--widest", `${widest}px`);
+    this.accepted = this.overhang();
+  }
+
+  /** Pixels by which the table is wider than its place. */
+  overhang() {
+    return this.place.scrollWidth - this.place.clientWidth;
   }
 
   /** Lines of rows that are gone are free for other rows: a new text is drawn sooner than a new line. Not the one with the
@@ -276,11 +322,12 @@ class RecordTable {
     this.dayAndClock = make({ ...day, ...clock, timeZone: zone });
     this.full = make({ ...day, year: "numeric", ...clock, second: "2-digit", timeZone: zone });
     this.dayOf = make({ ...day, year: "numeric", timeZone: zone });
+    this.offsetOf = make({ timeZoneName: "longOffset", timeZone: zone });
   }
 
   exact(at) {
     const utc = new Date(at).toISOString().slice(0, 19).replace("T", " ");
-    return `${this.full.format(at)} (${this.data.zone}) · ${utc} UTC`;
+    return `${this.full.format(at)}${this.offset(at)} (${this.data.zone}) · ${utc} UTC`;
   }
 
   drawTimes() {
@@ -300,10 +347,18 @@ class RecordTable {
   time(at, kind, now, isRecent, today) {
     if (at === null) return "";
     if (kind === "time" || !isRecent) {
-      return this.dayOf.format(at) === today ? this.clockOf.format(at) : this.dayAndClock.format(at);
+      return `${(this.dayOf.format(at) === today ? this.clockOf : this.dayAndClock).format(at)}${this.offset(at)}`;
     }
     if (kind === "ago") return fill(this.words.ago, this.span(now - at));
     return at > now ? fill(this.words.ahead, this.span(at - now)) : this.words.due;
+  }
+
+  /** " +02:00" in the hour that a clock shows twice at the end of summer time, else "". */
+  offset(at) {
+    const shown = this.full.format(at);
+    if (![-60, -30, 30, 60].some((minutes) => this.full.format(at + minutes * 60_000) === shown)) return "";
+    const name = this.offsetOf.formatToParts(at).find((part) => part.type === "timeZoneName").value;
+    return ` ${name.slice(3) || "+00:00"}`;
   }
 
   span(length) {

@@ -14,6 +14,7 @@ from presence_dashboard.components import account, notifications, session_facts
 from presence_dashboard.components.notifications import Notification
 from presence_dashboard.components.pagination import load_rows, refresh_bar, row_table, time_column
 from presence_dashboard.components.session_facts import text_cell, time_cell, time_tag
+from presence_dashboard.components.tickets import ticket_cell, ticket_column
 from presence_dashboard.data.browser_tab import this_tab, zone
 from presence_dashboard.data.paged_list import PagedList, this_paged_list
 from presence_dashboard.data.shared_reads import names_of
@@ -31,11 +32,11 @@ PEOPLE: Final = 20
 
 def page() -> None:
     store, actor = open_store(), access.current()
-    st.subheader(texts.RULES_TITLE, anchor=False)
+    st.header(texts.RULES_TITLE, anchor=False)
     st.caption(texts.RULES_EXPLAINED)
     paged: PagedList[BlockRule] = this_paged_list("block-rules")
     _rules(store, actor, paged)
-    st.subheader(texts.BLOCKED_PEOPLE_TITLE, anchor=False)
+    st.header(texts.BLOCKED_PEOPLE_TITLE, anchor=False)
     _people(store, actor, paged.generation)
 
 
@@ -63,16 +64,23 @@ def _rules(store: Store, actor: Actor, paged: PagedList[BlockRule]) -> None:
             st.markdown(texts.RULES_EMPTY)
         return
     added = texts.rule_added(str(zone()))
+    tickets, ticket_config = ticket_column([rule.ticket for rule in rows])
     columns: dict[str, list[Any]] = {
         texts.LABEL_BLOCKS: [literal(_match(rule, actor)) for rule in rows],
         texts.LABEL_ENDS: [minute(rule.until, zone()) if rule.until else texts.RULE_NO_END for rule in rows],
         texts.LABEL_REASON: [literal(rule.reason) for rule in rows],
-        texts.LABEL_TICKET: [literal(rule.ticket or "") for rule in rows],
+        texts.LABEL_TICKET: tickets,
         texts.LABEL_BY: [literal(rule.by) for rule in rows],
         added: [rule.at for rule in rows],
     }
     key = f"block-rules-{paged.generation}"
-    ticked = row_table(columns, key, texts.RULES_ALT, {added: time_column()}, most_rows=12)
+    ticked = row_table(
+        columns,
+        key,
+        texts.RULES_ALT,
+        {added: time_column(rule.at for rule in rows), texts.LABEL_TICKET: ticket_config},
+        most_rows=12,
+    )
     if ticked is not None:
         _panel(rows[ticked], actor)
     else:
@@ -163,7 +171,7 @@ def _people(store: Store, actor: Actor, generation: int) -> None:
                 for block in rows
             ],
             texts.LABEL_REASON: [text_cell(block.reason) for block in rows],
-            texts.LABEL_TICKET: [text_cell(block.ticket) for block in rows],
+            texts.LABEL_TICKET: [ticket_cell(block.ticket) for block in rows],
             texts.LABEL_BY: [text_cell(block.by) for block in rows],
             texts.BLOCKED_SINCE: [time_cell(block.at) for block in rows],
         },

@@ -13,7 +13,9 @@ from presence_dashboard.actions import block_rules
 from presence_dashboard.actions.block_rules import RuleDetails, RuleMatch
 from presence_dashboard.components import account, notifications
 from presence_dashboard.components.block_choice import BLOCKS
+from presence_dashboard.components.buttons import live_button
 from presence_dashboard.components.notifications import Notification
+from presence_dashboard.components.tickets import ticket_box
 from presence_dashboard.data.browser_tab import local_time, this_tab, zone
 from presence_dashboard.data.store import open_store
 from presence_dashboard.error_sentences import REFUSALS, plain
@@ -42,14 +44,12 @@ class _Form:
 
 
 def open_button() -> None:
-    """Draw the button that opens the form."""
     form = _this_form()
     if not form.is_open:
-        st.button(texts.RULE_ADD, key="add-rule", disabled=this_tab().away, on_click=_open, args=(form,))
+        live_button(texts.RULE_ADD, "add-rule", _open, form)
 
 
 def rule_form() -> None:
-    """Draw the form, if it is open."""
     form = _this_form()
     if not form.is_open:
         return
@@ -60,7 +60,7 @@ def rule_form() -> None:
         if form.match != match:
             form.preview = form.problem = None
         with st.container(horizontal=True, gap="small"):
-            st.button(texts.RULE_PREVIEW, key="preview-rule", disabled=this_tab().away, on_click=_preview, args=(form,))
+            live_button(texts.RULE_PREVIEW, "preview-rule", _preview, form)
             st.button(texts.CANCEL, key="cancel-rule", on_click=_reset, args=(form,))
         if form.problem is not None:
             st.warning(form.problem)
@@ -156,7 +156,7 @@ def _confirm(form: _Form, match: RuleMatch, preview: BlockRulePreview, *, disabl
         )
         with st.container(horizontal=True, gap="small"):
             end = st.selectbox(texts.RULE_FOR, list(ENDS), index=1, format_func=gettext, key=f"rule-end-{key}")
-            ticket = st.text_input(texts.TICKET, key=f"rule-ticket-{key}", max_chars=64)
+            ticket = ticket_box(f"rule-ticket-{key}", in_form=True)
         typed = None
         if preview.is_wide:
             typed = st.text_input(texts.rule_type_wide(preview.words), key=f"rule-typed-{key}", max_chars=64).strip()
@@ -175,7 +175,7 @@ def _confirm(form: _Form, match: RuleMatch, preview: BlockRulePreview, *, disabl
     elif preview.is_wide and typed != preview.words:
         problem.warning(texts.RULE_WIDE_MISSING)
     else:
-        details = RuleDetails(reason.strip(), message.strip() or None, ticket.strip() or None, ENDS[end], typed)
+        details = RuleDetails(reason.strip(), message.strip() or None, ticket, ENDS[end], typed)
         sentence = _add(form, match, preview, details)
         if sentence is not None:
             problem.warning(sentence)

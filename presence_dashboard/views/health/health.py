@@ -10,7 +10,7 @@ import streamlit as st
 
 from presence_core import Finding, Health
 from presence_dashboard import access, texts
-from presence_dashboard.components.placeholder import show_placeholder
+from presence_dashboard.components.figures import metric, show_placeholder
 from presence_dashboard.data.browser_tab import this_tab
 from presence_dashboard.data.shared_reads import health_before, health_now
 from presence_dashboard.data.store import open_store
@@ -97,15 +97,7 @@ def _figures(health: Health) -> None:
     with st.grid(5, min_column_width=132, gap="xsmall", key="health-strip"):
         for label, value_of, show, help_text in metrics:
             history = [value for health in before if (value := value_of(health)) is not None]
-            st.metric(
-                label,
-                value_or_dash(value_of(health), show),
-                help=help_text,
-                border=True,
-                height="stretch",
-                delta_color="off",
-                chart_data=history if len(history) > 1 else None,
-            )
+            metric(label, value_or_dash(value_of(health), show), help_text, history)
 
 
 def _sum(field: str, health: Health) -> int | None:

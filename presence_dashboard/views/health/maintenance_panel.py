@@ -32,7 +32,6 @@ def refresh_interval() -> float | None:
 
 
 def dialog() -> None:
-    """Show the dialog, if one is open."""
     if _REQUEST in st.session_state:
         kind: MaintenanceKind = st.session_state[_REQUEST]
         st.dialog(texts.HEALTH_CONFIRM[kind], on_dismiss=_close)(_dialog)(kind)

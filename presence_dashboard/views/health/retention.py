@@ -28,7 +28,6 @@ def retention_rows(settings: Settings) -> list[tuple[str, str, str]]:
 
 
 def retention_table(settings: Settings) -> None:
-    """Draw the table, folded."""
     with st.expander(texts.RETENTION, key="retention"):
         st.caption(texts.RETENTION_NOTE)
         columns = zip(*retention_rows(settings), strict=True)

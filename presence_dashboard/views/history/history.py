@@ -4,22 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, Final, Literal, cast
+from functools import partial
+from typing import Any, Final, cast
 
 import streamlit as st
 
 from presence_core import AuditEntry, Block, Ended, InvalidArgument, Job
-from presence_dashboard import access, texts
+from presence_dashboard import access, texts, ticket_links
 from presence_dashboard.actions.history_export import history_export
-from presence_dashboard.components import export_dialog
+from presence_dashboard.components import export_dialog, people_list
+from presence_dashboard.components.buttons import live_button
 from presence_dashboard.components.pagination import load_rows, pager, refresh_bar, row_table, time_column
+from presence_dashboard.components.tickets import ticket_column
 from presence_dashboard.components.time_picker import address_choice, time_menu
 from presence_dashboard.data import history_query
-from presence_dashboard.data.browser_tab import this_tab, zone
-from presence_dashboard.data.history_query import EXPORT, FIELDS, VIEWS, HistoryQuery, HistoryView, page_reader
+from presence_dashboard.data.browser_tab import zone
+from presence_dashboard.data.history_query import (
+    EXPORT,
+    FIELDS,
+    VIEWS,
+    HistoryQuery,
+    HistoryView,
+    count_entries,
+    page_reader,
+)
 from presence_dashboard.data.paged_list import PagedList, this_paged_list
-from presence_dashboard.data.shared_reads import names_of, now
-from presence_dashboard.data.store import open_store
+from presence_dashboard.data.person_state import PersonMatches, find
+from presence_dashboard.data.shared_reads import names_of, now, shared
+from presence_dashboard.data.store import Reading, open_store
+from presence_dashboard.error_sentences import plain
 from presence_dashboard.format import in_zone, literal, minute
 from presence_dashboard.roles import HIDDEN, Actor
 from presence_dashboard.time_range import Period, resolve
@@ -37,12 +50,22 @@ def page() -> None:
         paged.refresh()
     st.session_state["history-shown"] = view
     try:
-        query = _filters(view, paged)
+        query, reading = _filters(view, paged, actor)
     except InvalidArgument:
         st.warning(texts.TIME_MALFORMED)
         st.button(texts.HISTORY_CLEAR, key="clear", on_click=_clear)
         return
-    rows = load_rows(paged, query, page_reader(view, open_store(), query, actor), height=320, may_retry=True)
+    if isinstance(reading.error, InvalidArgument):
+        st.warning(plain(reading.error))
+        return
+    found = reading.value
+    if found is not None and found.uid is None and found.others:
+        people_list.offer(found.others, "person")
+        return
+    if found is not None:
+        people_list.offer_others(found, "person")
+    read_page, count = page_reader(view, open_store(), query, actor), partial(count_entries, view, open_store(), query)
+    rows = load_rows(paged, query, read_page, height=320, may_retry=True, count=partial(count, actor))
     if rows:
         _table(view, query, paged, rows, actor)
     elif rows is not None:
@@ -61,25 +84,58 @@ def _view() -> HistoryView:
 # -- Filters -----------------------------------------------------------------------------------------------------------
 
 
-def _filters(view: HistoryView, paged: PagedList[Any]) -> HistoryQuery:
+def _filters(view: HistoryView, paged: PagedList[Any], actor: Actor) -> tuple[HistoryQuery, Reading[PersonMatches]]:
+    """The query, and the people whom the text in the box may mean."""
     values: dict[str, Any] = {}
+    found: Reading[PersonMatches] = Reading()
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="filters"):
         for field in FIELDS[view]:
             values[field] = _FIELDS[field]()
+        if values.get("person"):
+            found = find(open_store(), values["person"], by_name=not actor.masked)
+            values["person"] = _uid(values["person"], found)
+        values["words"] = ticket_links.ticket_of(values["words"]) or None
+        if values["by"] and not _is_staff(values["by"]):
+            values["by"], values["by_contains"] = None, values["by"]
         values["since"], values["until"] = _period(time_menu("time"), paged)
         query = HistoryQuery(**values)
         if not query.is_everything:
             st.button(texts.HISTORY_CLEAR, key="clear", type="tertiary", on_click=_clear)
-    return query
+    return query, found
+
+
+def _person() -> str | None:
+    """The box that asks for a person. It takes what the boxes of Sessions and Person take."""
+    text = st.text_input(
+        texts.LABEL_PERSON,
+        key="person",
+        type="search",  # the key "/" focuses it
+        bind="query-params",
+        placeholder=texts.EXACT_UID_HINT if access.current().masked else texts.HISTORY_PERSON_HINT,
+        width=270,
+        on_change=people_list.tidy,
+        args=("person",),
+    )
+    return text if text and text.strip() else None  # a user id may have spaces around it
+
+
+def _uid(text: str, found: Reading[PersonMatches]) -> str:
+    """The user id that the text means. While Redis is away, the one that it meant before; of no one, the text."""
+    if found.failure is None:
+        st.session_state["history-uid"] = text, (found.value.uid if found.value else None) or text.strip()
+    before, uid = st.session_state.get("history-uid", (None, ""))
+    return uid if before == text else text.strip()
+
+
+def _is_staff(text: str) -> bool:
+    """Whether this is the whole name of a staff member, and no part of one."""
+    reading = shared("staff-names", lambda presence: {member.name for member in presence.staff()}, keep=14.5)
+    return text in (reading.value or ())
 
 
 def _text(key: str, label: str, hint: str, most: int) -> str | None:
-    kind: Literal["search", "default"] = (
-        "search" if key == "person" else "default"
-    )  # the key "/" focuses the search field
-    text = st.text_input(label, key=key, type=kind, bind="query-params", placeholder=hint, max_chars=most, width=138)
-    words = (text or "").strip()
-    return (text if key == "person" else words) if words else None  # a user id may have spaces around it
+    text = st.text_input(label, key=key, bind="query-params", placeholder=hint, max_chars=most, width=138)
+    return (text or "").strip() or None
 
 
 def _choice(field: str, label: str, options: dict[str, str]) -> str | None:
@@ -95,7 +151,7 @@ def _period(chosen: str, paged: PagedList[Any]) -> Period:
 
 
 _FIELDS: Final[dict[str, Callable[[], str | None]]] = {
-    "person": lambda: _text("person", texts.LABEL_PERSON, texts.HISTORY_PERSON_HINT, 256),
+    "person": _person,
     "by": lambda: _text("by", texts.HISTORY_BY, texts.HISTORY_BY_HINT, 256),
     "words": lambda: _text("words", texts.HISTORY_WORDS, texts.HISTORY_WORDS_HINT, 100),
     "how": lambda: _choice("how", texts.LABEL_HOW_IT_ENDED, texts.HISTORY_HOWS),
@@ -120,7 +176,9 @@ def _table(view: HistoryView, query: HistoryQuery, paged: PagedList[Any], items:
         _export(view, query, actor)
         refresh_bar(paged)
     key = f"history-{view}-{paged.generation}"
-    row = row_table(_ROWS[view](items, actor), key, texts.HISTORY_ALT[view], _columns())
+    cells = _ROWS[view](items, actor)
+    cells["ticket"], ticket_config = ticket_column(cells["ticket"], 90)
+    row = row_table(cells, key, texts.HISTORY_ALT[view], _columns(cells["when"]) | {"ticket": ticket_config})
     pager(paged, len(items))
     if paged.page is not None and paged.page.complete_since is not None:
         st.caption(texts.ended_since(minute(paged.page.complete_since, zone())))
@@ -132,13 +190,8 @@ def _table(view: HistoryView, query: HistoryQuery, paged: PagedList[Any], items:
 
 def _export(view: HistoryView, query: HistoryQuery, actor: Actor) -> None:
     if actor.may(EXPORT[view]):
-        st.button(
-            texts.EXPORT_CSV,
-            key="export-history",
-            disabled=this_tab().away,
-            on_click=export_dialog.open_dialog,
-            args=(history_export(open_store(), view, query, f"**{texts.HISTORY_VIEWS[view]}**"),),
-        )
+        export = history_export(open_store(), view, query, f"**{texts.HISTORY_VIEWS[view]}**")
+        live_button(texts.EXPORT_CSV, "export-history", export_dialog.open_dialog, export)
 
 
 def _ended_rows(ends: Sequence[Ended], actor: Actor) -> dict[str, list[Any]]:
@@ -149,8 +202,8 @@ def _ended_rows(ends: Sequence[Ended], actor: Actor) -> dict[str, list[Any]]:
         "how": [texts.HISTORY_HOWS.get(session.reason, session.reason) for session in ends],
         "by": [literal(session.by or "") for session in ends],
         "reason": [_line(session.note) for session in ends],
-        "ticket": [literal(session.ticket or "") for session in ends],
-        "device": [literal(session.device or "") for session in ends],
+        "ticket": [session.ticket for session in ends],
+        "device": [_shown(session.device, "name", actor) for session in ends],
         "ip": [_shown(session.ip, "ip", actor) for session in ends],
     }
 
@@ -166,7 +219,6 @@ def _names(uids: Sequence[str | None], actor: Actor) -> list[str]:
 
 
 def _line(text: str | None) -> str:
-    """A text of several lines on one line."""
     return " ".join(literal(line) for line in (text or "").splitlines())
 
 
@@ -175,15 +227,11 @@ def _block_rows(blocks: Sequence[Block], actor: Actor) -> dict[str, list[Any]]:
         "when": [block.at for block in blocks],
         "name": _names([block.uid for block in blocks], actor),
         "uid": [literal(block.uid) for block in blocks],
-        "until": [_local(block.until) if block.until else texts.HISTORY_OPEN_END for block in blocks],
+        "until": [minute(block.until, zone()) if block.until else texts.HISTORY_OPEN_END for block in blocks],
         "by": [literal(block.by) for block in blocks],
         "reason": [_line(block.reason) for block in blocks],
-        "ticket": [literal(block.ticket or "") for block in blocks],
+        "ticket": [block.ticket for block in blocks],
     }
-
-
-def _local(moment: datetime) -> str:
-    return moment.astimezone(zone()).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _job_rows(jobs: Sequence[Job], _actor: Actor) -> dict[str, list[Any]]:
@@ -195,7 +243,7 @@ def _job_rows(jobs: Sequence[Job], _actor: Actor) -> dict[str, list[Any]]:
         "kicked": [job.kicked for job in jobs],
         "total": [job.total for job in jobs],
         "reason": [_line(job.reason) for job in jobs],
-        "ticket": [literal(job.ticket or "") for job in jobs],
+        "ticket": [job.ticket for job in jobs],
     }
 
 
@@ -208,7 +256,7 @@ def _staff_rows(entries: Sequence[AuditEntry], actor: Actor) -> dict[str, list[A
         "uid": [literal(entry.uid or "") for entry in entries],
         "outcome": [literal(in_zone(history_query.outcome(entry, actor), zone())) for entry in entries],
         "reason": [_line(history_query.reason(entry, actor)) for entry in entries],
-        "ticket": [literal(entry.ticket or "") for entry in entries],
+        "ticket": [entry.ticket for entry in entries],
     }
 
 
@@ -220,10 +268,10 @@ _ROWS: Final[dict[HistoryView, Callable[[Any, Actor], dict[str, list[Any]]]]] = 
 }
 
 
-def _columns() -> dict[str, Any]:
+def _columns(moments: Sequence[datetime]) -> dict[str, Any]:
     column = st.column_config
     return {
-        "when": time_column(texts.LABEL_WHEN, 150),
+        "when": time_column(moments, texts.LABEL_WHEN, 150),
         "name": column.TextColumn(texts.LABEL_NAME, width=145),
         "uid": column.TextColumn(texts.LABEL_UID, width=130),
         "until": column.TextColumn(texts.FACT_UNTIL, width=160),
@@ -238,7 +286,6 @@ def _columns() -> dict[str, Any]:
         "kicked": column.NumberColumn(texts.HISTORY_KICKED, width=80, format="localized"),
         "total": column.NumberColumn(texts.HISTORY_TOTAL, width=80, format="localized"),
         "reason": column.TextColumn(texts.LABEL_REASON, width=175),
-        "ticket": column.TextColumn(texts.LABEL_TICKET, width=90),
         "device": column.TextColumn(texts.LABEL_DEVICE, width=105),
         "ip": column.TextColumn(texts.LABEL_IP, width=112),
     }
@@ -253,7 +300,7 @@ def _empty(view: HistoryView, query: HistoryQuery, paged: PagedList[Any]) -> Non
         st.subheader(texts.HISTORY_NO_MATCH_TITLE, anchor=False)
         if paged.page is not None and paged.page.next_cursor is not None:
             st.markdown(texts.HISTORY_NO_MATCH_SO_FAR)
-            st.button(texts.HISTORY_LOOK_FURTHER, key="further", disabled=this_tab().away, on_click=paged.older)
+            live_button(texts.HISTORY_LOOK_FURTHER, "further", paged.older)
         else:
             st.markdown(texts.HISTORY_NO_MATCH)
 

@@ -18,12 +18,11 @@ from presence_dashboard.data.browser_tab import this_tab, zone
 from presence_dashboard.data.shared_reads import names_of
 from presence_dashboard.data.store import open_store
 from presence_dashboard.error_sentences import REFUSALS, plain
-from presence_dashboard.format import in_zone, number
+from presence_dashboard.format import in_zone, minute, number
 from presence_dashboard.roles import HIDDEN, Actor
 
 
 def show(row: Ended | Block | Job | AuditEntry, actor: Actor) -> None:
-    """Draw the details of a row."""
     with st.container(border=True, gap="xsmall", key="details"):
         if isinstance(row, Job):
             with st.container(key="job"):  # a fragment in a shared container may vanish during a rerun
@@ -54,7 +53,7 @@ def _end(session: Ended, actor: Actor) -> dict[str, str | datetime | None]:
         texts.LABEL_NAME: HIDDEN if hides_name and session.name else session.name,
         texts.LABEL_UID: session.uid,
         texts.LABEL_ALIASES: None if hides_name else ", ".join(session.aliases) or None,
-        texts.LABEL_DEVICE: session.device,
+        texts.LABEL_DEVICE: session_facts.device_name(session, actor),
         texts.LABEL_BROWSER: session_facts.client(session),
         texts.LABEL_APP: session_facts.app(session),
         texts.LABEL_IP: session_facts.address(session, actor),
@@ -64,8 +63,10 @@ def _end(session: Ended, actor: Actor) -> dict[str, str | datetime | None]:
         texts.LABEL_LOGIN: session.login_at,
         texts.LABEL_LOGIN_BEFORE: session_facts.login_before(session, actor),
         texts.LABEL_LAST_ACTIVE: session.last_seen,
-        texts.FACT_AGENT: session.user_agent,
+        texts.METHOD_FILTER: session_facts.authentication(session),
+        texts.FACT_AGENT: None if hides_name else session.user_agent,  # some apps put the device's name in it
         texts.FACT_SESSION: session.session_id,
+        **session_facts.attributes(session, actor, open_store().presence.settings.facets),
     }
 
 
@@ -75,7 +76,7 @@ def _block(block: Block, actor: Actor) -> dict[str, str | datetime | None]:
         texts.LABEL_UID: block.uid,
         texts.LABEL_WHEN: block.at,
         texts.FACT_CHANGED: None if block.changed == block.at else block.changed,
-        texts.FACT_UNTIL: block.until or texts.HISTORY_OPEN_END,
+        texts.FACT_UNTIL: minute(block.until, zone()) if block.until else texts.HISTORY_OPEN_END,
         texts.LABEL_BY: block.by,
         texts.LABEL_REASON: block.reason,
         texts.LABEL_MESSAGE: block.message,
@@ -122,20 +123,15 @@ def _job(job_id: str, actor: Actor) -> None:
             texts.FACT_UPDATED: job.updated,
             texts.FACT_FINISHED: job.finished,
             texts.LABEL_BY: job.by,
-            texts.FACT_FILTER: _filter(job, actor),
+            texts.FACT_FILTER: history_query.filter_in_words(job, actor, zone()) or texts.BULK_EVERYONE,
             texts.LABEL_REASON: job.reason,
             texts.LABEL_MESSAGE: job.message,
             texts.LABEL_TICKET: job.ticket,
-            texts.FACT_ERROR: texts.bulk_job_error(job.error) if job.error else None,
+            texts.FACT_ERROR: texts.JOB_ERRORS[job.error_code or "damaged"] if job.error else None,
         }
     )
     if access.may("bulk") and not job.done:
         _controls(job)
-
-
-def _filter(job: Job, actor: Actor) -> str:
-    """The filter as lines of field and value, without empty fields."""
-    return "\n".join(f"{field} = {value}" for field, value in history_query.filter_values(job.filter, actor).items())
 
 
 def _controls(job: Job) -> None:

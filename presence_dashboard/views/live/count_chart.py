@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import altair as alt
 import pyarrow as pa  # type: ignore[import-untyped]  # comes with Streamlit, ships no types
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 import streamlit as st
 
 from presence_dashboard import language, texts
@@ -49,7 +50,9 @@ def draw_count_chart(
 
     edges: start and end of the range in Unix ms. zoom: is called when the reader drags over a part of the chart.
     """
-    data = {"points": points, "edges": pa.table({"at": list(edges)})}
+    tables = [points] if earlier is None else [points, earlier]
+    tops = [pc.max(part[f"{kind}_max"]).as_py() or 0 for part in tables for kind in show]
+    data = {"points": points, "edges": edges_table(edges, max(tops))}
     if earlier is not None:
         data["earlier"] = earlier
     event: Any = st.vega_lite_chart(
@@ -113,13 +116,26 @@ def _spec(show: tuple[CountKind, ...], has_earlier: bool, _language: str) -> dic
 def time_axis() -> alt.X:
     """The axis of times, which all charts of the page share."""
     axis = alt.Axis(labelExpr=_CLOCK, labelOverlap=True, labelSeparation=10, grid=False, tickCount=8)
-    return alt.X("at:T", title=None, axis=axis)
+    return alt.X("at:T", title=None, axis=axis, scale=alt.Scale(domain=_domain("at")))
+
+
+def _domain(field: str) -> list[alt.ExprRef]:
+    """The ends of a scale, of the data ``edges``. By the data of the marks, Vega would warn before these have come."""
+    return [alt.ExprRef(f"length(data('edges')) ? data('edges')[{place}].{field} : {place}") for place in (0, 1)]
+
+
+def edges_table(edges: tuple[float, float], top: float) -> pa.Table:
+    """The data ``edges``: start and end of the range in Unix ms, and of the values, with room for a line."""
+    return pa.table({"at": list(edges), "value": [0.0, 1.04 * max(top, 1.0)]})
+
+
+def value_scale() -> alt.Scale:
+    """The scale of values, which begins at zero."""
+    return alt.Scale(domain=_domain("value"), nice=True)
 
 
 def _value() -> alt.Y:
-    return alt.Y(
-        "value:Q", title=None, scale=alt.Scale(zero=True, nice=True), axis=alt.Axis(format=",d", tickMinStep=1)
-    )
+    return alt.Y("value:Q", title=None, scale=value_scale(), axis=alt.Axis(format=",d", tickMinStep=1))
 
 
 def _colour(show: tuple[CountKind, ...]) -> alt.Color:
@@ -151,12 +167,14 @@ def _folded(name: str, show: tuple[CountKind, ...]) -> alt.Chart:
 
 def _line(show: tuple[CountKind, ...]) -> Layer:
     lines = _folded("points", show).transform_filter("datum.done")
-    return lines.mark_line(strokeWidth=2).encode(x=time_axis(), y=_value(), color=_colour(show), detail="part:N")
+    return lines.mark_line(strokeWidth=2, clip=True).encode(
+        x=time_axis(), y=_value(), color=_colour(show), detail="part:N"
+    )
 
 
 def _running(show: tuple[CountKind, ...]) -> Layer:
     lines = _folded("points", show).transform_filter("datum.tail")
-    return lines.mark_line(strokeWidth=2, strokeDash=[4, 3]).encode(
+    return lines.mark_line(strokeWidth=2, strokeDash=[4, 3], clip=True).encode(
         x=time_axis(), y=_value(), color=_colour(show), detail="part:N"
     )
 
@@ -168,12 +186,18 @@ def _alone(show: tuple[CountKind, ...]) -> Layer:
 
 def _band(show: tuple[CountKind, ...]) -> Layer:
     """A band from the least to the most of each step."""
-    band = _folded("points", show).mark_area(opacity=0.14)
-    return band.encode(x=time_axis(), y=alt.Y("low:Q", title=None), y2="high:Q", color=_colour(show), detail="part:N")
+    band = _folded("points", show).mark_area(opacity=0.14, clip=True)
+    return band.encode(
+        x=time_axis(),
+        y=alt.Y("low:Q", title=None, scale=value_scale()),
+        y2="high:Q",
+        color=_colour(show),
+        detail="part:N",
+    )
 
 
 def _earlier(show: tuple[CountKind, ...]) -> Layer:
-    lines = _folded("earlier", show).mark_line(strokeWidth=1, strokeDash=[2, 2], color=GREY)
+    lines = _folded("earlier", show).mark_line(strokeWidth=1, strokeDash=[2, 2], color=GREY, clip=True)
     return lines.encode(x=time_axis(), y=_value(), detail=["line:N", "part:N"])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -20,6 +21,8 @@ LONGEST: Final = timedelta(days=731)
 FIELDS: Final = ("from", "to")
 """Of the address: Unix seconds."""
 
+_LATEST: Final = "live-latest"
+_LEAVE: Final = "range-left"
 _NUMBER: Final = "live-chart-number"
 _PROBLEM: Final = "live-range-problem"
 
@@ -30,7 +33,6 @@ def chart_key(chosen: str) -> str:
 
 
 def forget_selection() -> None:
-    """Forget what was clicked or dragged in the chart."""
     st.session_state[_NUMBER] = st.session_state.get(_NUMBER, 0) + 1
 
 
@@ -58,8 +60,27 @@ def set_range(since: datetime, until: datetime) -> None:
     forget_selection()
 
 
-def leave_range() -> None:
-    """Show the latest counts again."""
+def latest_choice(ranges: Collection[str], usual: str, *, is_free: bool) -> str:
+    """Draw the choice of a range up to now. Returns it, or the one to return to while a free range is shown: then none
+    is marked as chosen, by a widget of its own."""
+    if is_free:
+        st.segmented_control(texts.LIVE_RANGE, list(ranges), key=_LEAVE, on_change=_leave_for)
+        before: str = st.session_state.get(_LATEST) or st.query_params.get("range", usual)
+        return before if before in ranges else usual
+    chosen = st.segmented_control(
+        texts.LIVE_RANGE, list(ranges), default=usual, required=True, key="range", bind="query-params"
+    )
+    st.session_state[_LATEST] = chosen or usual  # an address may have an empty one
+    return chosen or usual
+
+
+def _leave_for() -> None:
+    leave_range(st.session_state[_LEAVE])
+
+
+def leave_range(latest: str) -> None:
+    """Show the latest counts again: this range of them."""
+    st.session_state["range"] = latest
     for field in FIELDS:
         st.query_params.pop(field, None)
     forget_selection()
@@ -81,8 +102,8 @@ def controls(shown: Range | None, latest: str) -> None:
         if _PROBLEM in st.session_state:
             st.warning(st.session_state[_PROBLEM])
     if shown:
-        st.button(texts.LIVE_ZOOM_OUT, key="zoom-out", on_click=_zoom_out, args=shown)
-        st.button(texts.live_back_to(latest), key="leave-range", on_click=leave_range)
+        st.button(texts.LIVE_ZOOM_OUT, key="zoom-out", on_click=_zoom_out, args=(*shown, latest))
+        st.button(texts.live_back_to(latest), key="leave-range", on_click=leave_range, args=(latest,))
 
 
 def _words(since: datetime, until: datetime) -> str:
@@ -107,7 +128,7 @@ def _show_typed(number: int) -> None:
         set_range(since, until)
 
 
-def _zoom_out(since: datetime, until: datetime) -> None:
+def _zoom_out(since: datetime, until: datetime, latest: str) -> None:
     """Show twice as much, around the same time."""
     half = (until - since) / 2
-    set_range(since - half, until + half) if 4 * half <= LONGEST else leave_range()
+    set_range(since - half, until + half) if 4 * half <= LONGEST else leave_range(latest)

@@ -10,7 +10,7 @@ import streamlit as st
 
 from presence_core import Ended, Page, Sample
 from presence_dashboard import access, texts
-from presence_dashboard.components.placeholder import show_placeholder
+from presence_dashboard.components.figures import show_placeholder
 from presence_dashboard.components.session_facts import time_of_day
 from presence_dashboard.data import chart_data
 from presence_dashboard.data.chart_data import KickMark

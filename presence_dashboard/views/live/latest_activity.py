@@ -11,22 +11,14 @@ import streamlit as st
 
 from presence_core import Ended, Presence, Session
 from presence_dashboard import access, texts
-from presence_dashboard.components.placeholder import show_placeholder
+from presence_dashboard.components.figures import show_placeholder
 from presence_dashboard.data.browser_tab import local_time, zone
 from presence_dashboard.data.shared_reads import shared
 from presence_dashboard.data.store import Reading
-from presence_dashboard.format import code, cut, exact, literal, name, since
+from presence_dashboard.format import clock, code, cut, exact, literal, name, since
 from presence_dashboard.roles import SignedOut
 
 LENGTH: Final = 12
-
-_ICONS: Final = {
-    "login": ":material/login:",
-    "logout": ":material/logout:",
-    "expired": ":material/schedule:",
-    "kicked": ":material/block:",
-    "replaced": ":material/swap_horiz:",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +79,7 @@ def latest_activity() -> None:
 
 
 def _row(item: Item, now: datetime, masked: bool) -> None:
-    local = item.at.astimezone(zone()).strftime("%H:%M:%S")
+    local = clock(item.at, zone())
     words = texts.live_row(since(item.at, now), _event(item, masked))
     person_row(item.record, masked, item.kind, texts.live_when(exact(item.at), local), words)
 
@@ -99,7 +91,7 @@ def person_row(record: Session | Ended, masked: bool, kind: str, when: str, word
         st.page_link(
             "views/person/person.py",
             label=name(cut(shown_name, 40)),
-            icon=_ICONS.get(kind),
+            icon=texts.LIVE_ICONS_CODE.get(kind),
             help=when,
             query_params={"q": record.uid},
         )
@@ -116,18 +108,19 @@ def _event(item: Item, masked: bool) -> str:
     assert isinstance(record, Ended)
     if item.kind == "kicked":
         return kick_words(record)
-    sentences = {"logout": texts.LIVE_SIGNED_OUT, "expired": texts.LIVE_EXPIRED, "replaced": texts.LIVE_REPLACED}
-    cause = texts.LIVE_CAUSES.get(record.cause)
-    words = sentences.get(item.kind, texts.LIVE_KICKED)
-    return f"{words}: {cause}" if cause else words
+    return _reason_and_cause(record)
 
 
 def kick_words(record: Ended) -> str:
     """Who kicked and why, safe for Markdown."""
     if record.by:
         return texts.live_kicked(name(cut(record.by, 40)), _inert(record.note) if record.note else None)
-    cause = texts.LIVE_CAUSES.get(record.cause)
-    return f"{texts.LIVE_KICKED}: {cause}" if cause else texts.LIVE_KICKED
+    return _reason_and_cause(record)
+
+
+def _reason_and_cause(record: Ended) -> str:
+    reason, cause = texts.LIVE_ENDED.get(record.reason, record.reason), texts.LIVE_CAUSES.get(record.cause)
+    return f"{reason}: {cause}" if cause else reason
 
 
 def _inert(text: str) -> str:

@@ -11,8 +11,9 @@ import pyarrow as pa  # type: ignore[import-untyped]  # comes with Streamlit, sh
 import streamlit as st
 
 from presence_core import Counts, Presence, Sample, WorkerStatus
+from presence_core.models.history import ends_of
 from presence_dashboard import access, texts
-from presence_dashboard.components.placeholder import show_placeholder
+from presence_dashboard.components.figures import metric, show_placeholder
 from presence_dashboard.components.time_picker import address_choice
 from presence_dashboard.data import chart_data
 from presence_dashboard.data.browser_tab import this_tab, zone
@@ -103,23 +104,15 @@ def _counts() -> None:
         )
         _metric(
             texts.LIVE_ENDS,
-            chart_data.ends(last) if last else None,
-            [*map(chart_data.ends, full)],
+            ends_of(last) if last else None,
+            [*map(ends_of, full)],
             texts.LIVE_ENDS_HELP,
         )
         _metric(texts.LIVE_PEAK, peak, [sample.users_max for sample in today], peak_help)
 
 
 def _metric(label: str, value: int | None, history: list[int], help_text: str) -> None:
-    st.metric(
-        label,
-        texts.NO_VALUE if value is None else number(value),
-        help=help_text,
-        border=True,
-        height="stretch",
-        delta_color="off",
-        chart_data=history if len(history) > 1 else None,
-    )
+    metric(label, texts.NO_VALUE if value is None else number(value), help_text, history)
 
 
 def _peak(counts: Counts | None, today: list[Sample], moment: datetime) -> tuple[int | None, str]:
@@ -192,16 +185,7 @@ def _chart() -> None:
 def _choices(free: free_range.Range | None) -> tuple[str, tuple[CountKind, ...], str, bool]:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         with st.container(horizontal=True, vertical_alignment="bottom", gap="small", width="content"):
-            chosen = st.segmented_control(
-                texts.LIVE_RANGE,
-                list(RANGES),
-                default=USUAL,
-                required=True,
-                key="range",
-                bind="query-params",
-                on_change=free_range.leave_range,
-            )
-            chosen = chosen or USUAL  # an address may have an empty one
+            chosen = free_range.latest_choice(RANGES, USUAL, is_free=free is not None)
             free_range.controls(free, chosen)
         lines = st.pills(
             texts.LIVE_SHOWN,
@@ -278,7 +262,7 @@ def _as_table(curve: ChartSeries, show: tuple[CountKind, ...]) -> None:
             columns[f"{label}: {texts.LIVE_LEAST}"] = [getattr(sample, f"{kind}_min") for sample in newest]
             columns[f"{label}: {texts.LIVE_MOST}"] = [getattr(sample, f"{kind}_max") for sample in newest]
     columns[texts.LIVE_LOGINS_COLUMN] = [chart_data.known(sample, sample.logins) for sample in newest]
-    columns[texts.LIVE_ENDS_COLUMN] = [chart_data.known(sample, chart_data.ends(sample)) for sample in newest]
+    columns[texts.LIVE_ENDS_COLUMN] = [chart_data.known(sample, ends_of(sample)) for sample in newest]
     for field, label in {**texts.LIVE_REASONS, **texts.LIVE_ODD}.items():
         columns[label] = [chart_data.known(sample, getattr(sample, field)) for sample in newest]
     st.dataframe(columns, hide_index=True, height=320, alt=texts.LIVE_TABLE_LABEL)

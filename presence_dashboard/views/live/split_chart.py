@@ -13,20 +13,20 @@ import streamlit as st
 
 from presence_core import Sample
 from presence_dashboard import access, language, texts
-from presence_dashboard.components.placeholder import show_placeholder
+from presence_dashboard.components.figures import show_placeholder
 from presence_dashboard.components.time_picker import address_choice
 from presence_dashboard.data import chart_data
 from presence_dashboard.data.chart_data import ChartWindow, Split, SplitField
 from presence_dashboard.data.shared_reads import shared
 from presence_dashboard.data.store import Reading
 from presence_dashboard.format import cut, literal, name, number, span
-from presence_dashboard.views.live.count_chart import GREY, RED, time_axis
+from presence_dashboard.views.live.count_chart import GREY, RED, edges_table, time_axis, value_scale
 
 HEIGHT: Final = 220
 KEEP: Final = 59.5
 
-_COLOURS: Final = ("#3f7cac", GREY, "#b7791f", RED)
-"""Of the end reasons, in the order of REASONS. Red means a kick, as in the first chart."""
+_COLOURS: Final[dict[str, str]] = {"logouts": "#3f7cac", "expired": GREY, "replaced": "#b7791f", "kicked": RED}
+"""Of the ends. Red means a kick, as in the first chart."""
 
 
 def split_chart(window: ChartWindow, samples: Sequence[Sample], edges: tuple[float, float]) -> None:
@@ -38,7 +38,7 @@ def split_chart(window: ChartWindow, samples: Sequence[Sample], edges: tuple[flo
             del st.session_state["split"]
     kind = address_choice("split", "split", texts.LIVE_SPLIT, options, wrap=True)
     if kind == "reason":
-        split = chart_data.events_by(chart_data.REASONS, samples)
+        split = chart_data.events_by(tuple(_COLOURS), samples)
         _draw_events(kind, split, edges, texts.LIVE_REASONS, texts.LIVE_NO_ENDS, texts.live_split_ends)
     elif kind == "odd":
         split = chart_data.events_by(chart_data.ODD, samples)
@@ -101,7 +101,7 @@ def _draw(kind: str, rows: pa.Table, edges: tuple[float, float]) -> None:
     st.vega_lite_chart(
         {
             **_spec(kind, language.current()),
-            "datasets": {"rows": _within(rows, edges), "edges": pa.table({"at": list(edges)})},
+            "datasets": {"rows": _within(rows, edges), "edges": edges_table(edges, _top(rows))},
         },
         width="stretch",
         height=HEIGHT,
@@ -110,14 +110,19 @@ def _draw(kind: str, rows: pa.Table, edges: tuple[float, float]) -> None:
     )
 
 
+def _top(rows: pa.Table) -> float:
+    """The highest bar: the values of a time stand on each other."""
+    return float(pc.max(rows.group_by("at").aggregate([("count", "sum")])["count_sum"]).as_py() or 0)
+
+
 @cache
 def _spec(kind: str, _language: str) -> dict[str, Any]:
     """The design of the chart, made once for each language.
 
     Bars have no aria labels, because the text below the chart describes it.
     """
-    reasons = list(texts.LIVE_REASONS.values())
-    scale = alt.Scale(domain=reasons, range=list(_COLOURS)) if kind == "reason" else alt.Undefined
+    reasons = [texts.LIVE_REASONS[count] for count in _COLOURS]
+    scale = alt.Scale(domain=reasons, range=list(_COLOURS.values())) if kind == "reason" else alt.Undefined
     bars = (
         alt.Chart(alt.NamedData("rows"))
         .transform_stack(stack="count", groupby=["at"], as_=["low", "high"], sort=[alt.SortField("value")])
@@ -125,7 +130,7 @@ def _spec(kind: str, _language: str) -> dict[str, Any]:
         .encode(
             x=time_axis(),
             x2="until:T",
-            y=alt.Y("low:Q", title=None, axis=alt.Axis(format=",d", tickMinStep=1, tickCount=4)),
+            y=alt.Y("low:Q", title=None, scale=value_scale(), axis=alt.Axis(format=",d", tickMinStep=1, tickCount=4)),
             y2="high:Q",
             color=alt.Color("value:N", scale=scale, legend=alt.Legend(title=None, orient="top", symbolType="square")),
             tooltip=[

@@ -10,7 +10,7 @@ import streamlit as st
 
 from presence_core import Presence, Sample
 from presence_dashboard import texts
-from presence_dashboard.components.placeholder import show_placeholder
+from presence_dashboard.components.figures import show_placeholder
 from presence_dashboard.data import chart_data
 from presence_dashboard.data.browser_tab import zone
 from presence_dashboard.data.chart_data import MAX_DAYS, WEEK, PeriodSummary

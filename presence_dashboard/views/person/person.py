@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 import streamlit as st
 
-from presence_core import InvalidArgument, Person
+from presence_core import InvalidArgument
+from presence_core.schema.endings import kept
 from presence_core.settings import DAY
 from presence_dashboard import access, texts
 from presence_dashboard.actions import kick_and_block
-from presence_dashboard.components import kick_dialog, notifications, session_facts, watch_list
+from presence_dashboard.components import kick_dialog, notifications, people_list, session_facts, watch_list
+from presence_dashboard.components.buttons import live_button
 from presence_dashboard.data.browser_tab import local_time, this_tab
 from presence_dashboard.data.person_state import (
-    MAX_FOUND,
     PersonFacts,
-    PersonMatches,
     PersonState,
     find,
     other_viewers,
@@ -31,9 +30,6 @@ from presence_dashboard.views.person.timeline_list import history_link, timeline
 
 NAMED: Final = 4
 """Colleagues that are named, and their actions that are announced at once."""
-
-_MAX_TYPED: Final = 500
-"""Characters that the box sends to the search, which refuses more than 256 with a sentence."""
 
 _OPEN: Final = "person-open"
 
@@ -52,7 +48,8 @@ def page() -> None:
         placeholder=texts.PERSON_SEARCH_HINT if by_name else texts.EXACT_UID_HINT,
         label_visibility="collapsed",
         width=520,
-        on_change=_typed,
+        on_change=people_list.tidy,
+        args=("q",),
     )
     if not (wanted or "").strip():
         _note("start", texts.PERSON_START_TITLE, texts.PERSON_START if by_name else texts.PERSON_START_MASKED)
@@ -69,20 +66,15 @@ def page() -> None:
         if this_tab().away:
             st.info(texts.PERSON_UNREAD)
     elif found.uid is not None:
-        _others(found)
+        people_list.offer_others(found, "q")
         _person(this_person(found.uid), actor)
     elif found.others:
-        _hits(found.others)
+        people_list.offer(found.others, "q")
     else:
         settings = open_store().presence.settings
-        longest = max(settings.keep_kicked, settings.keep_replaced, settings.keep_expired, settings.keep_logout)
+        longest = max(kept(settings).values())
         none = texts.person_none(name(cut(wanted, 60)), settings.keep_people // DAY, longest // DAY)
         _note("no-match", texts.PERSON_NONE_TITLE, none, wanted)
-
-
-def _typed() -> None:
-    """Shorten a text that is far too long for an address."""
-    st.session_state["q"] = (st.session_state["q"] or "")[:_MAX_TYPED]
 
 
 def _note(key: str, title: str, text: str, wanted: str | None = None) -> None:
@@ -91,41 +83,6 @@ def _note(key: str, title: str, text: str, wanted: str | None = None) -> None:
         st.markdown(text)
         if wanted is not None:
             history_link(wanted)
-
-
-# -- Search results ----------------------------------------------------------------------------------------------------
-
-
-def _hits(people: tuple[Person, ...]) -> None:
-    st.caption(texts.person_hits(len(people), len(people) < MAX_FOUND))
-    _list(people)
-
-
-def _others(found: PersonMatches) -> None:
-    if found.others:
-        with st.popover(texts.person_others(len(found.others))):
-            _list(found.others)
-
-
-def _list(people: tuple[Person, ...]) -> None:
-    with st.container(gap="xsmall", key="hits"):
-        for position, person in enumerate(people):
-            with st.container(border=True, horizontal=True, vertical_alignment="center", gap="small"):
-                with st.container(gap="xxsmall", width="stretch"):
-                    st.markdown(f"{name(cut(person.name or person.uid, 60))} {_presence(person)}")
-                    also = [] if person.name is None else [person.uid]
-                    st.text(" · ".join(isolated(cut(label, 60)) for label in (*also, *person.aliases[:4])))
-                st.button(texts.PERSON_OPEN, key=f"open-{position}", on_click=_open, args=(person.uid,))
-
-
-def _presence(person: Person) -> str:
-    if person.online:
-        return texts.person_online(texts.number_of_sessions(person.sessions, number(person.sessions)))
-    return texts.person_offline(session_facts.time_of_day(person.last_seen))
-
-
-def _open(uid: str) -> None:
-    st.session_state["q"] = uid
 
 
 # -- One person --------------------------------------------------------------------------------------------------------
@@ -163,7 +120,7 @@ def _header(uid: str, facts: PersonFacts, actor: Actor) -> None:
     shows_name = "name" not in actor.masked
     with st.container(gap="xsmall", key="person-header"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            called = name(cut(facts.name or uid, 80)) if shows_name else texts.PERSON_NAME_HIDDEN
+            called = name(facts.name or uid) if shows_name else texts.PERSON_NAME_HIDDEN
             st.header(called, anchor=False, width="content")
             if count := sum(session.on_behalf_by is None for session in facts.sessions):
                 st.markdown(texts.person_online(texts.number_of_sessions(count, number(count))), width="content")
@@ -193,12 +150,8 @@ def _blocked(facts: PersonFacts, actor: Actor) -> None:
         )
         if actor.may("kick"):
             with st.container(horizontal=True, gap="small"):
-                _ask("unblock", texts.UNBLOCK, kick_dialog.open_for_unblock, block.uid, facts.name)
-                _ask("block", texts.CHANGE_BLOCK_BUTTON, kick_dialog.open_for_block, block.uid, facts.name)
-
-
-def _ask(key: str, label: str, ask: Callable[..., None], *args: str | None) -> None:
-    st.button(label, key=key, disabled=this_tab().away, on_click=ask, args=args)
+                live_button(texts.UNBLOCK, "unblock", kick_dialog.open_for_unblock, block.uid, facts.name)
+                live_button(texts.CHANGE_BLOCK_BUTTON, "block", kick_dialog.open_for_block, block.uid, facts.name)
 
 
 def _actions(state: PersonState, facts: PersonFacts, actor: Actor) -> None:
@@ -207,23 +160,15 @@ def _actions(state: PersonState, facts: PersonFacts, actor: Actor) -> None:
     uid, count = state.uid, len(facts.sessions)
     to_ask = sum(map(kick_and_block.may_require_sign_in, facts.sessions))
     if state.shown_cards():  # also while all of them have ended, so that the button to block keeps its place
-        st.button(
-            texts.person_kick_all(count, number(count)),
-            key="kick-all",
-            shortcut="K",
-            disabled=this_tab().away or not count,
-            on_click=kick_dialog.open_for_person,
-            args=(uid,),
-        )
-        st.button(
-            texts.require_sign_in(to_ask),
-            key="sign-in-all",
-            disabled=this_tab().away or not to_ask,
-            on_click=kick_dialog.open_for_sign_in,
-            args=(uid,),
-        )
+        label = texts.person_kick_all(count, number(count))
+        live_button(label, "kick-all", kick_dialog.open_for_person, uid, shortcut="K", disabled=not count)
+        label = texts.require_sign_in(to_ask)
+        live_button(label, "sign-in-all", kick_dialog.open_for_sign_in, uid, disabled=not to_ask)
+        live_button(
+            texts.CHANGE_TIMEOUTS, "timeouts-all", kick_dialog.open_for_timeouts, uid, disabled=not count
+        )  # fmt: skip
     if facts.block is None:
-        _ask("block", texts.BLOCK, kick_dialog.open_for_block, uid, facts.name)
+        live_button(texts.BLOCK, "block", kick_dialog.open_for_block, uid, facts.name)
 
 
 def _changes(state: PersonState, actor: Actor) -> None:

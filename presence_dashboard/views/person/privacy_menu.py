@@ -23,7 +23,6 @@ _FILE: Final = "privacy-file"
 
 
 def privacy_menu(person: PersonState, actor: Actor) -> None:
-    """Draw the menu, for admins."""
     if not actor.may("staff"):
         return
     with st.popover(texts.PRIVACY, disabled=this_tab().away):

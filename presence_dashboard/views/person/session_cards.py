@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import streamlit as st
@@ -10,8 +11,9 @@ from presence_core import Session
 from presence_dashboard import texts
 from presence_dashboard.actions import kick_and_block
 from presence_dashboard.components import kick_dialog, session_facts
-from presence_dashboard.data.browser_tab import this_tab
+from presence_dashboard.components.buttons import live_button
 from presence_dashboard.data.person_state import Card, PersonFacts, PersonState
+from presence_dashboard.data.store import open_store
 from presence_dashboard.format import cut, name, number
 from presence_dashboard.roles import HIDDEN, Actor
 from presence_dashboard.views.person.timeline_list import ended_words
@@ -34,7 +36,7 @@ def session_cards(person: PersonState, facts: PersonFacts, actor: Actor) -> None
     with st.container(horizontal=True, gap="small", key="cards"):
         for card in shown:
             if card.is_over:
-                _ended_card(card)
+                _ended_card(card, actor)
             else:
                 by = person.demanded_by(card.session)
                 _card(card.session, live, actor, is_newest=card.session.session_id == newest, demanded_by=by)
@@ -46,13 +48,13 @@ def session_cards(person: PersonState, facts: PersonFacts, actor: Actor) -> None
             st.rerun()
 
 
-def _ended_card(card: Card) -> None:
+def _ended_card(card: Card, actor: Actor) -> None:
     """A session that ended while the page was open. It keeps its place, so that no button moves under the pointer."""
     session = card.session
     with st.container(border=True, width=_WIDTH, gap="xsmall", key=f"card-{session.session_id}"):
-        st.markdown(f":gray[~~{session_facts.device(session)}~~] :gray-badge[{texts.PERSON_ENDED}]")
+        st.markdown(f":gray[~~{session_facts.device(session, actor)}~~] :gray-badge[{texts.PERSON_ENDED}]")
         if card.ended is not None:
-            st.markdown(ended_words(card.ended))
+            st.markdown(ended_words(card.ended, actor))
         session_facts.show_facts(
             {
                 texts.LABEL_BROWSER: session_facts.client(session),
@@ -67,7 +69,7 @@ def _card(session: Session, total: int, actor: Actor, *, is_newest: bool, demand
     with st.container(border=True, width=_WIDTH, gap="xsmall", key=f"card-{session.session_id}"):
         newest = f" :gray-badge[{texts.PERSON_NEWEST}]" if is_newest else ""
         flags = "".join(f" :orange-badge[{flag}]" for flag in session_facts.flags(session))
-        st.markdown(f"{session_facts.device(session)}{newest}{flags}")
+        st.markdown(f"{session_facts.device(session, actor)}{newest}{flags}")
         if session.sign_in_required_at is not None:
             at, by = session_facts.time_of_day(session.sign_in_required_at), demanded_by and name(cut(demanded_by, 40))
             st.markdown(texts.must_sign_in(by, at))
@@ -84,6 +86,8 @@ def _card(session: Session, total: int, actor: Actor, *, is_newest: bool, demand
                 texts.LABEL_LOGIN: session.login_at,
                 texts.LABEL_LAST_ACTIVE: session.last_seen,
                 texts.LABEL_EXPIRES: session.expires_at,
+                texts.METHOD_FILTER: session_facts.authentication(session),
+                **session_facts.attributes(session, actor, open_store().presence.settings.facets),
             },
         )
         if actor.may("kick"):
@@ -91,30 +95,18 @@ def _card(session: Session, total: int, actor: Actor, *, is_newest: bool, demand
 
 
 def _buttons(session: Session, total: int) -> None:
-    away = this_tab().away
     with st.container(horizontal=True, gap="small"):
-        st.button(
-            texts.PERSON_KICK_THIS,
-            key=f"kick-{session.session_id}",
-            disabled=away,
-            on_click=kick_dialog.open_for_sessions,
-            args=((session,),),
-        )
+        live_button(
+            texts.PERSON_KICK_THIS, f"kick-{session.session_id}", kick_dialog.open_for_sessions, (session,)
+        )  # fmt: skip
         if total > 1:
-            st.button(
-                texts.PERSON_KEEP_THIS,
-                key=f"keep-{session.session_id}",
-                type="tertiary",
-                disabled=away,
-                on_click=kick_dialog.open_for_person,
-                args=(session.uid, (session.ref,)),
-                kwargs={"keep": True},
-            )
-    if kick_and_block.may_require_sign_in(session):  # in a row of its own: a card keeps its height
-        st.button(
-            texts.require_sign_in(1),
-            key=f"sign-in-{session.session_id}",
-            disabled=away,
-            on_click=kick_dialog.open_for_sign_in,
-            args=(session.uid, session),
-        )
+            keep_this = partial(kick_dialog.open_for_person, keep=True)
+            key, refs = f"keep-{session.session_id}", (session.ref,)
+            live_button(texts.PERSON_KEEP_THIS, key, keep_this, session.uid, refs, type="tertiary")
+    with st.container(horizontal=True, gap="small"):  # in a row of its own: a card keeps its height
+        if kick_and_block.may_require_sign_in(session):
+            key = f"sign-in-{session.session_id}"
+            live_button(texts.require_sign_in(1), key, kick_dialog.open_for_sign_in, session.uid, session)
+        key = f"timeouts-{session.session_id}"
+        change = kick_dialog.open_for_timeouts
+        live_button(texts.CHANGE_TIMEOUTS, key, change, session.uid, session, type="tertiary")

@@ -14,7 +14,7 @@ from presence_dashboard.data.browser_tab import this_tab, zone
 from presence_dashboard.data.person_state import PersonState
 from presence_dashboard.data.person_timeline import TimelineEvent, by_day
 from presence_dashboard.data.store import open_store
-from presence_dashboard.format import cut, in_zone, isolated, minute, name, span
+from presence_dashboard.format import clock, cut, in_zone, isolated, minute, name, span
 from presence_dashboard.roles import Actor
 
 ROWS: Final = 25
@@ -68,9 +68,9 @@ def timeline_list(person: PersonState, actor: Actor) -> None:
 
 def _event(event: TimelineEvent, known: dict[str, Session | Ended], actor: Actor) -> None:
     with st.container(horizontal=True, wrap=False, gap="small"):
-        st.html(session_facts.time_tag(event.at, event.at.astimezone(zone()).strftime("%H:%M:%S")), width=64)
+        st.html(session_facts.time_tag(event.at, clock(event.at, zone())), width=64)
         with st.container(gap="xxsmall", width="stretch"):
-            st.markdown(_headline(event, known))
+            st.markdown(_headline(event, known, actor))
             if details := _details(event, actor):
                 st.text("\n".join(details))
             ticket = _ticket(event)
@@ -78,47 +78,42 @@ def _event(event: TimelineEvent, known: dict[str, Session | Ended], actor: Actor
                 st.markdown(texts.labelled(texts.LABEL_TICKET, ticket_links.markdown(ticket)))
 
 
-def _headline(event: TimelineEvent, known: dict[str, Session | Ended]) -> str:
+def _headline(event: TimelineEvent, known: dict[str, Session | Ended], actor: Actor) -> str:
     first = next(iter(event.records), None)
     if event.kind == "login" and first is not None:
         live = f" {texts.PERSON_LIVE}" if isinstance(first, Session) else ""
-        return texts.happened_login(session_facts.device(first)) + live
+        return texts.happened_login(session_facts.device(first, actor)) + live
     if isinstance(first, Ended):
-        return _end(event, first, known)
+        return _end(event, first, known, actor)
     entry = event.entry
     by = name(cut((entry.by if entry else None) or texts.NO_VALUE, 60))
     action = entry.action if entry else texts.NO_VALUE
     return texts.happened_staff(action if action in texts.HISTORY_ACTS else name(cut(action, 60)), by)
 
 
-def _end(event: TimelineEvent, first: Ended, known: dict[str, Session | Ended]) -> str:
-    device, by = session_facts.device(first), name(cut(first.by or texts.NO_VALUE, 60))
-    if first.cause == "revoked":
-        return texts.happened_revoked(device, by)
-    if first.reason == "kicked":
-        named = ", ".join(session_facts.device(record) for record in event.records[:NAMED])
-        return texts.happened_kicked(texts.devices_and_more(named, len(event.records[NAMED:])), by)
-    if first.reason == "replaced":
-        return texts.happened_replaced(device, _newer(first, known))
-    if first.reason == "logout":
-        return texts.happened_logout(device, elsewhere=first.cause == "self")
-    if first.cause == "lost":
-        return texts.happened_lost(device)
-    if first.cause == "absolute":
-        return texts.happened_absolute(device, span(first.absolute_timeout))
-    return texts.happened_idle(device, span(first.idle_timeout))
+def _end(event: TimelineEvent, first: Ended, known: dict[str, Session | Ended], actor: Actor) -> str:
+    named = ", ".join(session_facts.device(record, actor) for record in event.records[:NAMED])
+    return texts.happened_end(
+        first.cause,
+        device=session_facts.device(first, actor),
+        devices=texts.devices_and_more(named, len(event.records[NAMED:])),
+        by=name(cut(first.by or texts.NO_VALUE, 60)),
+        newer=_newer(first, known, actor),
+        idle=span(first.idle_timeout),
+        absolute=span(first.absolute_timeout),
+    )
 
 
-def ended_words(ended: Ended) -> str:
+def ended_words(ended: Ended, actor: Actor) -> str:
     """How a session ended, with its device. Safe for Markdown."""
-    return _end(TimelineEvent(ended.at, "end", (ended,)), ended, {})
+    return _end(TimelineEvent(ended.at, "end", (ended,)), ended, {}, actor)
 
 
-def _newer(ended: Ended, known: dict[str, Session | Ended]) -> str:
+def _newer(ended: Ended, known: dict[str, Session | Ended], actor: Actor) -> str:
     newer = known.get(ended.replaced_by or "")
     if newer is not None:
         at = newer.login_at.astimezone(zone()).strftime("%H:%M")
-        return texts.newer_login_at(session_facts.device(newer), at)
+        return texts.newer_login_at(session_facts.device(newer, actor), at)
     return texts.NEWER_LOGIN_ON_DEVICE if ended.cause == "device_limit" else texts.NEWER_LOGIN
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from presence_dashboard import texts
 from presence_dashboard.components.session_facts import html_table, person_cell, text_cell, time_cell
+from presence_dashboard.components.tickets import ticket_cell
 from presence_dashboard.data.browser_tab import zone
 from presence_dashboard.data.shift_report import MemberReport
 from presence_dashboard.format import number
@@ -23,7 +24,7 @@ def member_table(member: MemberReport, names: Mapping[str, str], actor: Actor) -
             texts.LABEL_PERSON: [_person(row) for row in rows],
             texts.SESSIONS: ["" if row.sessions is None else number(row.sessions) for row in rows],
             texts.LABEL_REASON: [text_cell(row.reason) for row in rows],
-            texts.LABEL_TICKET: [text_cell(row.ticket) for row in rows],
+            texts.LABEL_TICKET: [ticket_cell(row.ticket) for row in rows],
             texts.LABEL_OUTCOME: [text_cell("\n".join(filter(None, (row.outcome, row.filter)))) for row in rows],
         },
         member.name,

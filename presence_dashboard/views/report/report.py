@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from html import escape
 from typing import Final
 
 import streamlit as st
@@ -12,12 +11,14 @@ from presence_core import InvalidArgument
 from presence_dashboard import access, texts
 from presence_dashboard.actions.report_export import report_export
 from presence_dashboard.components import export_dialog
-from presence_dashboard.components.placeholder import show_placeholder
+from presence_dashboard.components.buttons import live_button
+from presence_dashboard.components.figures import show_placeholder
+from presence_dashboard.components.tickets import ticket_cell
 from presence_dashboard.components.time_picker import time_menu
 from presence_dashboard.data.browser_tab import local_time, this_tab, zone
 from presence_dashboard.data.shared_reads import now, shared, shown_names
 from presence_dashboard.data.shift_report import ShiftReport, read_report
-from presence_dashboard.format import literal, name
+from presence_dashboard.format import name
 from presence_dashboard.roles import Actor
 from presence_dashboard.time_range import resolve
 from presence_dashboard.views.report.member_table import member_table
@@ -82,18 +83,12 @@ def _buttons(report: ShiftReport, actor: Actor, period: Period) -> None:
         export = report_export(
             worded_rows(report, actor, UTC), report.as_of, f"**{texts.REPORT_TITLE}**, {words}", f", {words}"
         )
-        st.button(
-            texts.EXPORT_CSV,
-            key="export-report",
-            disabled=this_tab().away,
-            on_click=export_dialog.open_dialog,
-            args=(export,),
-        )
+        live_button(texts.EXPORT_CSV, "export-report", export_dialog.open_dialog, export)
     st.button(texts.REPORT_PRINT, key="print-page")  # page.js prints
 
 
 def _report(report: ShiftReport, actor: Actor, period: Period) -> None:
-    st.subheader(f"{texts.REPORT_TITLE}: {_period_words(period, report.as_of)}", anchor=False)
+    st.header(f"{texts.REPORT_TITLE}: {_period_words(period, report.as_of)}", anchor=False)
     figures = texts.report_figures(report.sessions, len(report.uids), report.is_whole)
     st.caption(texts.report_summary(figures, len(report.members), local_time(report.as_of)))
     if report.complete_since is not None:
@@ -106,12 +101,11 @@ def _report(report: ShiftReport, actor: Actor, period: Period) -> None:
     for member in report.members:
         with st.container(gap="xxsmall", key=f"member-{report.members.index(member)}"):
             you = f" ({texts.REPORT_YOU})" if member.name == actor.name else ""
-            st.markdown(f"#### {name(member.name or texts.REPORT_NO_NAME)}{you}")
+            st.markdown(f"### {name(member.name or texts.REPORT_NO_NAME)}{you}")
             figures = texts.report_figures(member.sessions, len(member.uids), member.is_whole)
             st.markdown(texts.report_member(figures, member.kicks, member.bulk_kicks, member.blocks))
             if member.tickets:
-                tickets = (escape(literal(ticket)) for ticket in member.tickets)
-                st.html(f"<p>{texts.report_tickets(tickets)}</p>")
+                st.html(f"<p class=report-tickets>{texts.report_tickets(map(ticket_cell, member.tickets))}</p>")
             member_table(member, names, actor)
 
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import streamlit as st
@@ -21,13 +22,16 @@ from presence_dashboard.actions.kick_and_block import ActionDetails, may_be_undo
 from presence_dashboard.components import account, kick_dialog, notifications, saved_phrases
 from presence_dashboard.components.notifications import Notification
 from presence_dashboard.components.session_facts import session_preview
+from presence_dashboard.components.tickets import ticket_box
 from presence_dashboard.data.browser_tab import local_time, this_tab
+from presence_dashboard.data.session_query import SessionQuery
 from presence_dashboard.data.store import open_store
 from presence_dashboard.drafts import Draft
 from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import literal, number, span
 from presence_dashboard.roles import SignedOut
 from presence_dashboard.views.sessions.bulk_kick_progress import jobs_of_tab
+from presence_dashboard.views.sessions.search_bar import in_words
 
 SAMPLE: Final = 5
 
@@ -47,7 +51,7 @@ class BulkKickRequest:
 
     number: int  #: new for every dialog, so that its fields start empty
     filter: SessionFilter
-    description: str  #: the filter in words, safe for Markdown
+    query: SessionQuery  #: the same in the reader's words
     ticked: tuple[str, ...]  #: refs that can be kept
     keeps: bool = False  #: whether the box that keeps them is ticked
     preview: KickPreview | None = None
@@ -57,13 +61,12 @@ class BulkKickRequest:
     problem: str | None = None  #: why the last confirmation was refused; also shown by later runs
 
 
-def open_dialog(matching: SessionFilter, description: str, ticked: tuple[str, ...]) -> None:
-    """Open the dialog for all matching sessions."""
+def open_dialog(matching: SessionFilter, query: SessionQuery, ticked: tuple[str, ...]) -> None:
     if notifications.refused("bulk", "kick_where"):
         return
     number: int = st.session_state.get(_NUMBER, 0) + 1
     st.session_state[_NUMBER] = number
-    st.session_state[_REQUEST] = BulkKickRequest(number, matching, description, ticked)
+    st.session_state[_REQUEST] = BulkKickRequest(number, matching, query, ticked)
 
 
 def _close() -> None:
@@ -83,7 +86,7 @@ def _continue(draft: Draft) -> None:
     """Open the dialog again. Its sessions are counted again."""
     before: BulkKickRequest = draft.request
     drafts.drop()
-    open_dialog(before.filter, before.description, before.ticked)
+    open_dialog(before.filter, before.query, before.ticked)
     request: BulkKickRequest | None = st.session_state.get(_REQUEST)
     if request is not None:
         st.session_state[_keep_key(request)] = before.keeps
@@ -92,7 +95,6 @@ def _continue(draft: Draft) -> None:
 
 
 def dialog() -> bool:
-    """Show the dialog, if one is open."""
     request: BulkKickRequest | None = st.session_state.get(_REQUEST)
     if request is not None and not access.current().may("bulk"):  # the role was lost
         _close()
@@ -103,7 +105,11 @@ def dialog() -> bool:
 
 
 def _title(request: BulkKickRequest) -> str:
-    return texts.BULK_TITLE_EVERYONE if request.description == texts.BULK_EVERYONE else texts.BULK_TITLE
+    return texts.BULK_TITLE_EVERYONE if request.query.is_everyone else texts.BULK_TITLE
+
+
+def _title_and_sessions(request: BulkKickRequest) -> str:
+    return f"**{_title(request)}** {in_words(request.query)}"
 
 
 def _body(request: BulkKickRequest) -> None:
@@ -124,7 +130,7 @@ def _body(request: BulkKickRequest) -> None:
     else:
         people = texts.number_of_people(request.people.count, number(request.people.count), request.people.is_exact)
         st.markdown(
-            texts.bulk_found(total, number(total), people, local_time(request.preview.as_of), request.description)
+            texts.bulk_found(total, number(total), people, local_time(request.preview.as_of), in_words(request.query))
         )
         sample, matched = request.people.sample, request.preview.people
         session_preview(sample, texts.BULK_SAMPLE, total=total, found_by=_found_by(matched))
@@ -199,35 +205,33 @@ def _form(request: BulkKickRequest, preview: KickPreview, *, disabled: bool) -> 
     # Outside the form, so that a phrase does not replace typed text.
     reason = st.text_area(texts.REASON, key=f"bulk-reason-{key}", max_chars=500, height=72, help=texts.REASON_HELP)
     message = st.text_area(texts.MESSAGE, key=f"bulk-message-{key}", max_chars=500, height=72, help=texts.MESSAGE_HELP)
-    ticket = st.text_input(texts.TICKET, key=f"bulk-ticket-{key}", max_chars=64)
+    ticket = ticket_box(f"bulk-ticket-{key}")
+    texts_typed = {"reason": reason, "message": message, "ticket": ticket or ""}
+    has_text = any(text.strip() for text in texts_typed.values())
     with suppress(SignedOut):
-        drafts.keep(
-            "bulk",
-            f"**{_title(request)}** {request.description}",
-            request,
-            {"reason": reason, "message": message, "ticket": ticket},
-        )
+        drafts.keep("bulk", partial(_title_and_sessions, request), request, texts_typed, has_text=has_text)
     with st.form(f"bulk-{key}", border=False, enter_to_submit=False):
         typed = st.text_input(texts.bulk_type(total), key=f"bulk-typed-{key}", autocomplete="off")
         pace = bulk_kick.pace_of(preview.total)
         if pace is not None:
             duration = span(max(10, preview.total / pace))
             st.caption(texts.bulk_pace(bulk_kick.DELAY, number(pace), duration))
-        problem = st.container()
-        with st.container(horizontal=True, gap="small"):
-            confirmed = st.form_submit_button(
-                texts.confirm(preview.total),
-                key=f"bulk-confirm-{key}",
-                type="primary",
-                disabled=disabled,
-                on_click=_confirmed,
-            )
-            cancelled = st.form_submit_button(texts.CANCEL, key=f"bulk-cancel-{key}")
+        with st.container(key="dialog-foot"):
+            problem = st.container()
+            with st.container(horizontal=True, gap="small"):
+                confirmed = st.form_submit_button(
+                    texts.confirm(preview.total),
+                    key=f"bulk-confirm-{key}",
+                    type="primary",
+                    disabled=disabled,
+                    on_click=_confirmed,
+                )
+                cancelled = st.form_submit_button(texts.CANCEL, key=f"bulk-cancel-{key}")
     if cancelled:
         _close()
         st.rerun()
     if confirmed:
-        details = ActionDetails(reason.strip(), message.strip() or None, ticket.strip() or None)
+        details = ActionDetails(reason.strip(), message.strip() or None, ticket)
         if not details.reason:
             request.problem = texts.REASON_MISSING
         elif not is_number(typed, preview.total):

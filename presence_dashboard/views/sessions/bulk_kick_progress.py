@@ -132,5 +132,5 @@ def result(job: Job) -> str:
         sentence = texts.bulk_job_missed if job.state == "done" else texts.bulk_job_left
         parts.append(sentence(left, number(left)))
     if job.error:
-        parts.append(texts.bulk_job_error(job.error))
+        parts.append(texts.JOB_ERRORS[job.error_code or "damaged"])
     return " ".join(parts)

@@ -10,6 +10,7 @@ import streamlit as st
 from presence_dashboard import texts
 from presence_dashboard.actions import saved_items
 from presence_dashboard.components import notifications
+from presence_dashboard.components.buttons import button, live_button
 from presence_dashboard.components.notifications import Notification
 from presence_dashboard.data.browser_tab import this_tab
 from presence_dashboard.data.saved_views import SavedView, view_text, views_of
@@ -44,7 +45,6 @@ def open_linked_view(actor: Actor) -> None:
 
 
 def views_menu(actor: Actor) -> None:
-    """Draw the menu."""
     menu = st.popover(texts.VIEWS_MENU, key=_MENU, on_change="rerun")
     if not menu.open:  # a closed menu reads nothing
         return
@@ -69,32 +69,19 @@ def views_menu(actor: Actor) -> None:
 def _row(view: SavedView, actor: Actor) -> None:
     key = f"{'shared' if view.shared else 'own'}-{view.name}"
     with st.container(horizontal=True, vertical_alignment="center", gap="xxsmall", horizontal_alignment="distribute"):
-        st.button(
-            name(cut(view.name, 40)),
-            key=f"view-{key}",
-            type="tertiary",
-            disabled=view.query is None,
-            help=texts.VIEW_DAMAGED if view.query is None else None,
-            on_click=_open,
-            args=(view, actor),
-        )
+        label, is_damaged = name(cut(view.name, 40)), view.query is None
+        hint = texts.VIEW_DAMAGED if is_damaged else None
+        button(label, f"view-{key}", _open, view, actor, type="tertiary", disabled=is_damaged, help=hint)
         if not actor.may(saved_items.right_to_change(view.shared)):
             return
         with st.container(horizontal=True, width="content", gap="xxsmall"):
-            for label, icon, act in (
+            for words, icon, act in (
                 (texts.VIEW_RENAME, "edit", _ask_name),
                 (texts.VIEW_DELETE, "delete", _delete),
             ):
-                st.button(
-                    "",
-                    key=f"{icon}-{key}",
-                    icon=f":material/{icon}:",
-                    type="tertiary",
-                    help=f"{label}: {name(cut(view.name, 40))}",
-                    disabled=this_tab().away or (view.query is None and act is _ask_name),
-                    on_click=act,
-                    args=(view, actor),
-                )
+                off = is_damaged and act is _ask_name
+                look = {"type": "tertiary", "icon": f":material/{icon}:", "help": f"{words}: {label}"}
+                live_button("", f"{icon}-{key}", act, view, actor, disabled=off, **look)
 
 
 def _rename(actor: Actor) -> None:

@@ -5,26 +5,30 @@ The page's address keeps the whole query. A chosen filter is shown as a button t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from presence_core import PresenceError, Session
+from presence_core import ListOrder, PresenceError, Session
+from presence_core.schema.conditions import PLACE_FIELDS
+from presence_core.text.typed_text import as_one_line
 from presence_dashboard import texts
+from presence_dashboard.components.buttons import button
 from presence_dashboard.components.time_picker import time_choices, time_words
 from presence_dashboard.data import session_query
 from presence_dashboard.data.browser_tab import zone
+from presence_dashboard.data.person_state import meant_uid
 from presence_dashboard.data.session_query import (
     ATTRIBUTE,
-    FACETS,
-    FLAGS,
     IDLES,
-    PLACE_FACETS,
+    ORDER,
+    SEEN,
     SessionQuery,
     facets_for,
+    parameters,
 )
 from presence_dashboard.data.store import Reading, open_store
 from presence_dashboard.format import code, cut, name, number, span
@@ -34,6 +38,7 @@ PAUSE: Final = "100ms"
 """Time after the last key until the search runs."""
 
 MAX_VALUES: Final = 20
+MAX_METHODS: Final = 4  # shown on a button
 _SECTION: Final = 172  # pixels
 KEEP_FACETS: Final = 15.0
 """Seconds for which all tabs share the counts of a menu."""
@@ -64,15 +69,17 @@ def search_bar(actor: Actor) -> SessionQuery:
     text = _box(exact)
     with st.container(key="search-enter"):  # invisible, for page.js
         st.button(texts.OPEN_SINGLE, key="open-single", on_click=_wish_single)
+    if exact and text:
+        text = meant_uid(open_store(), text)
     query = session_query.query_of(st.query_params, text or "", attributes, exact=exact)
     chips = _chips(query)
     menu = st.popover(texts.filters_menu(len(chips)), key=_MENU, on_change="rerun")
     if menu.open:  # a closed menu reads nothing
         with menu, st.container(horizontal=True, gap="medium", key="filter-values"):
             _facets(attributes, exact)
-            _login()
-            _idle()
-            _flags()
+            for field, draw in _SECTIONS.items():
+                if not st.query_params.get(field):
+                    draw()
         menu.caption(texts.FACET_SCOPE)
     for field, label in chips.items():
         _chip(label, field)
@@ -129,9 +136,9 @@ def _box(exact: bool, *, bound: bool = True) -> str | None:
 
 
 def _typed() -> None:
-    """Shorten a text that is far too long for an address. A new text ends the search inside names, which was requested
-    for the old text."""
-    st.session_state["q"] = (st.session_state["q"] or "")[:_LONGEST]
+    """Put a pasted text into one line, and shorten one that is far too long for an address. A new text ends the search
+    inside names, which was requested for the old text."""
+    st.session_state["q"] = as_one_line(st.session_state["q"] or "")[:_LONGEST]
     if st.query_params.get("inside") != (st.session_state["q"] or "").strip():
         _remove("inside")
 
@@ -167,6 +174,14 @@ def go_to_person() -> None:
         st.rerun()  # the box reads the address at the start of a run
 
 
+def sort_by(order: ListOrder) -> None:
+    """Read the whole list in this order. Call it in a callback."""
+    if order == "login":
+        _remove(ORDER)
+    else:
+        _choose(ORDER, order)
+
+
 def set_address(query: Mapping[str, str]) -> None:
     """Search this instead of the current query. Call it in a callback."""
     _remove(*st.query_params)
@@ -177,9 +192,7 @@ def set_address(query: Mapping[str, str]) -> None:
 
 
 def address_of_query() -> dict[str, str]:
-    """The query of the page's address."""
-    attributes = (ATTRIBUTE + attribute for attribute in declared_attributes())
-    names = ("q", "inside", *FACETS, *attributes, "login", "idle", "flag")
+    names = ("q", *parameters(declared_attributes()), ORDER)
     return {name: st.query_params[name] for name in names if name in st.query_params}
 
 
@@ -194,17 +207,24 @@ def _chips(query: SessionQuery, length: int = 24) -> dict[str, str]:
     if query.login:
         chips["login"] = texts.labelled(texts.LABEL_LOGIN, time_words(query.login))
     if query.idle:
-        chips["idle"] = texts.labelled(texts.IDLE_FILTER, idle_words(query.idle))
+        chips["idle"] = texts.labelled(texts.IDLE_FILTER, _seconds_words("idle", query.idle))
+    if query.seen:
+        chips["seen"] = texts.labelled(texts.LABEL_LAST_ACTIVE, _seconds_words("seen", query.seen))
     if query.flag:
-        chips["flag"] = _flag_words(query.flag)
+        chips["flag"] = _known_words(texts.FLAG_WORDS, query.flag)
+    if query.method:
+        names = [_known_words(texts.METHOD_WORDS, method) for method in session_query.methods_of(query.method)]
+        chips["method"] = texts.labelled(texts.METHOD_FILTER, ", ".join(names[:MAX_METHODS]))
+    if query.mfa:
+        chips["mfa"] = _known_words(texts.MFA_WORDS, query.mfa)
+    if query.below:
+        chips["below"] = texts.labelled(texts.BELOW_FILTER, code(cut(query.below, length)))
     return chips
 
 
 def _chip(label: str, field: str) -> None:
-    st.button(
-        label, key=f"chip-{field}", icon=":material/close:", icon_position="right", help=texts.CHIP_HELP,
-        on_click=_remove, args=(field,),
-    )  # fmt: skip
+    look = {"icon": ":material/close:", "icon_position": "right", "help": texts.CHIP_HELP}
+    button(label, f"chip-{field}", _remove, field, **look)
 
 
 def _choose(field: str, value: str) -> None:
@@ -220,7 +240,7 @@ def _remove(*fields: str) -> None:
 
 def _clear(attributes: Sequence[str]) -> None:
     st.session_state["q"] = ""
-    _remove(*FACETS, *(ATTRIBUTE + attribute for attribute in attributes), "login", "idle", "flag", "inside")
+    _remove(*parameters(attributes))
 
 
 def search_inside(text: str) -> None:
@@ -237,7 +257,7 @@ def _facets(attributes: Sequence[str], exact: bool) -> None:
     for field in (*facets_for(exact=exact), *(ATTRIBUTE + attribute for attribute in attributes)):
         if st.query_params.get(field) or (field == _VERSION and _is_under_app()):
             continue
-        if field in PLACE_FACETS and _read_values(field).value == {}:
+        if field in PLACE_FIELDS and _read_values(field).value == {}:
             continue
         with _section(_facet_label(field)):
             _values(field)
@@ -279,51 +299,82 @@ def _values(field: str) -> None:
     shown = found[:MAX_VALUES]
     with st.container(gap=None, height=360 if len(shown) > 10 else "content", border=False):
         for value, count in shown:
-            st.button(
-                texts.facet_value(name(cut(value, 40)), number(count)),
-                key=f"choose-{field}-{value}",
-                type="tertiary",
-                on_click=_choose,
-                args=(field, value),
-            )
+            label = texts.facet_value(name(cut(value, 40)), number(count))
+            button(label, f"choose-{field}-{value}", _choose, field, value, type="tertiary")
     if len(shown) < len(found):
         st.caption(texts.facet_most(len(shown), number(len(found))))
 
 
-# -- Times -------------------------------------------------------------------------------------------------------------
+# -- Other conditions, each in a section of its own --------------------------------------------------------------------
 
 
 def _login() -> None:
-    if not st.query_params.get("login"):
-        with _section(texts.LABEL_LOGIN):
-            time_choices("login", _choose)
+    with _section(texts.LABEL_LOGIN):
+        time_choices("login", _choose)
 
 
-def _idle() -> None:
-    if st.query_params.get("idle"):
-        return
-    with _section(texts.IDLE_FILTER), st.container(gap=None):
-        for seconds in IDLES:
-            label = texts.idle_for(span(seconds))
-            st.button(label, key=f"idle-{seconds}", type="tertiary", on_click=_choose, args=("idle", str(seconds)))
+def _seconds(field: str, label: str, choices: Sequence[int]) -> None:
+    _words(field, label, {str(seconds): _seconds_words(field, str(seconds)) for seconds in choices})
 
 
-def _flags() -> None:
-    if not st.query_params.get("flag"):
-        with _section(texts.LABEL_FLAGS), st.container(gap=None):
-            for flag in FLAGS:
-                st.button(texts.FLAG_WORDS[flag], key=f"flag-{flag}", type="tertiary", on_click=_choose,
-                          args=("flag", flag))  # fmt: skip
+def _seconds_words(field: str, seconds: str) -> str:
+    """An idle time, or a time since a session was seen, in words, safe for Markdown."""
+    if not (seconds.isascii() and seconds.isdecimal() and len(seconds) < 10):
+        return code(cut(seconds, 24))
+    length = span(int(seconds))
+    return texts.idle_for(length) if field == "idle" else texts.seen_within(length)
 
 
-def _flag_words(flag: str) -> str:
-    return texts.FLAG_WORDS.get(flag) or code(cut(flag, 24))
+def _methods() -> None:
+    with _words("method", texts.METHOD_FILTER, texts.METHOD_WORDS):
+        _typed_value("method", texts.METHOD_TYPED, texts.METHOD_TYPED, texts.METHOD_MALFORMED)
 
 
-def idle_words(idle: str) -> str:
-    """An idle time in words, safe for Markdown."""
-    known = idle.isascii() and idle.isdecimal() and len(idle) < 10
-    return texts.idle_for(span(int(idle))) if known else code(cut(idle, 24))
+def _version_below() -> None:
+    with _section(texts.BELOW_FILTER):
+        _typed_value("below", texts.BELOW_FILTER, texts.VERSION_CODE, texts.VERSION_MALFORMED)
+
+
+_SECTIONS: Final[Mapping[str, Callable[[], object]]] = {
+    "login": _login,
+    "idle": lambda: _seconds("idle", texts.IDLE_FILTER, IDLES),
+    "seen": lambda: _seconds("seen", texts.LABEL_LAST_ACTIVE, SEEN),
+    "flag": lambda: _words("flag", texts.LABEL_FLAGS, texts.FLAG_WORDS),
+    "method": _methods,
+    "mfa": lambda: _words("mfa", texts.MFA_FILTER, texts.MFA_WORDS),
+    "below": _version_below,
+}
+"""Parameter of the address → draws the section in which it is chosen."""
+
+
+def _words(field: str, label: str, words: Mapping[str, str]) -> DeltaGenerator:
+    """Draw a section with a button for each value."""
+    section = _section(label)
+    with section, st.container(gap=None):
+        for value, shown in words.items():
+            button(shown, f"{field}-{value}", _choose, field, value, type="tertiary")
+    return section
+
+
+def _typed_value(field: str, label: str, hint: str, rule: str) -> None:
+    """A box for a value that is chosen when it is valid; else the rule that it breaks."""
+    key = f"typed-{field}"
+    st.text_input(
+        label, key=key, label_visibility="collapsed", placeholder=hint, on_change=_choose_typed, args=(field,)
+    )
+    if st.session_state[key]:
+        st.caption(rule)
+
+
+def _choose_typed(field: str) -> None:
+    value = st.session_state[f"typed-{field}"].strip()
+    if value and session_query.is_valid(field, value):
+        _choose(field, value)
+        st.session_state[f"typed-{field}"] = ""
+
+
+def _known_words(words: Mapping[str, str], value: str) -> str:
+    return words.get(value) or code(cut(value, 24))
 
 
 def in_words(query: SessionQuery) -> str:

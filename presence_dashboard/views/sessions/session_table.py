@@ -12,16 +12,17 @@ from presence_core import Session
 from presence_dashboard import access, texts
 from presence_dashboard.actions import bulk_kick, csv_export
 from presence_dashboard.components import export_dialog, kick_dialog, notifications
+from presence_dashboard.components.buttons import live_button, page_buttons
 from presence_dashboard.components.notifications import Notification
-from presence_dashboard.components.record_table import record_table, ref_of, ticks_of
+from presence_dashboard.components.record_table import column_of, record_table, ref_of, ticks_of
 from presence_dashboard.data.browser_tab import this_tab
 from presence_dashboard.data.session_list import MAX_SELECTED, PAGE_SIZES, Rows, SessionList, this_session_list
 from presence_dashboard.data.store import open_store
 from presence_dashboard.format import cut, name, number
 from presence_dashboard.roles import Actor, SignedOut
 from presence_dashboard.views.sessions import bulk_kick_dialog
-from presence_dashboard.views.sessions.search_bar import in_words, request_person
-from presence_dashboard.views.sessions.table_columns import table_columns, table_rows
+from presence_dashboard.views.sessions.search_bar import in_words, request_person, sort_by
+from presence_dashboard.views.sessions.table_columns import ORDERS, table_columns, table_rows
 
 KEY: Final = "sessions-table"
 """Of the table's widget. It stays while rows change: actions go by ref."""
@@ -36,7 +37,7 @@ def session_table(listing: SessionList, rows: Rows, actor: Actor) -> None:
     ticked = listing.live_selected if may_kick else ()
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="actions"):
         if may_kick:
-            _kick_actions(ticked, this_tab().away)
+            _kick_actions(ticked)
         _list_actions(listing, rows, actor, ticked)
         if may_kick:
             _selection(listing, ticked)
@@ -59,20 +60,23 @@ def _table(actor: Actor) -> None:
     if rows is None:
         return
     columns, may_kick = table_columns(listing, rows), actor.may("kick")
+    by_last_seen = listing.query.order == "last_seen"
     record_table(
         columns,
         list(table_rows(listing, rows, columns, actor)),
         key=KEY,
         shown=listing.key,
-        caption=texts.TABLE_LABEL,
+        caption=texts.TABLE_LABEL_LAST_ACTIVE if by_last_seen else texts.TABLE_LABEL,
+        back=texts.BACK_TO_LAST_ACTIVE if by_last_seen else texts.BACK_TO_LOGIN,
         now=rows.as_of + timedelta(seconds=rows.age),
-        order=("login", True),
+        order=("seen" if by_last_seen else "login", True),
         selected=len(listing.live_selected),
         sequence=listing.ticks,
         can_act=not this_tab().away,
         on_open=partial(_name_clicked, rows),
         on_tick=partial(_ticked, actor.bulk_limit) if may_kick else None,
         on_kick=partial(_kick_clicked, rows) if may_kick else None,
+        on_order=_order_clicked,
     )
 
 
@@ -117,58 +121,43 @@ def _name_clicked(rows: Rows) -> None:
         request_person(session.uid)
 
 
+def _order_clicked() -> None:
+    order = ORDERS.get(column_of(KEY) or "")
+    st.session_state[_CHANGED] = True
+    if order is not None:
+        sort_by(order)
+
+
 def _session_of(rows: Rows, ref: str | None) -> Session | None:
     return next((session for session in rows.sessions if session.ref == ref), None)
 
 
-def _kick_actions(ticked: tuple[Session, ...], away: bool) -> None:
+def _kick_actions(ticked: tuple[Session, ...]) -> None:
     users = {session.uid: session for session in ticked}
-    st.button(
-        texts.kick_selected(len(ticked)),
-        key="kick-selected",
-        shortcut="K",
-        disabled=away or not ticked,
-        on_click=kick_dialog.open_for_sessions,
-        args=(ticked,),
-    )
+    live_button(
+        texts.kick_selected(len(ticked)), "kick-selected", kick_dialog.open_for_sessions, ticked,
+        shortcut="K", disabled=not ticked,
+    )  # fmt: skip
     user = next(iter(users.values())) if len(users) == 1 else None
-    st.button(
-        texts.kick_all_of(name(cut(user.name or user.uid, 32)) if user else None),
-        key="kick-person",
-        help=None if user else texts.SELECT_ONE_PERSON,
-        disabled=away or user is None,
-        on_click=kick_dialog.open_for_person,
-        args=(user.uid, tuple(session.ref for session in ticked)) if user else (),
-    )
+    label = texts.kick_all_of(name(cut(user.name or user.uid, 32)) if user else None)
+    args = (user.uid, tuple(session.ref for session in ticked)) if user else ()
+    hint = None if user else texts.SELECT_ONE_PERSON
+    live_button(label, "kick-person", kick_dialog.open_for_person, *args, help=hint, disabled=user is None)
 
 
 def _list_actions(listing: SessionList, rows: Rows, actor: Actor, ticked: tuple[Session, ...]) -> None:
     """Actions on all matching sessions, for the query that the rows answer."""
-    description = in_words(listing.query)
-    disabled = this_tab().away or listing.problem is not None  # then the search box and the rows differ
+    disabled = listing.problem is not None  # then the search box and the rows differ
     if actor.may("bulk"):
-        st.button(
-            texts.kick_all(
-                number(max(rows.total, len(rows.sessions))),
-                matching=not listing.query.is_everyone,
-                exact=rows.total_is_exact,
-            ),
-            key="kick-all",
-            help=texts.KICK_ALL_HELP,
-            disabled=disabled,
-            on_click=bulk_kick_dialog.open_dialog,
-            args=(
-                listing.filter or bulk_kick.everyone(rows.as_of), description, tuple(session.ref for session in ticked)
-            ),
+        total, matching = number(max(rows.total, len(rows.sessions))), not listing.query.is_everyone
+        live_button(
+            texts.kick_all(total, matching=matching, exact=rows.total_is_exact), "kick-all",
+            bulk_kick_dialog.open_dialog, listing.filter or bulk_kick.everyone(rows.as_of), listing.query,
+            tuple(session.ref for session in ticked), help=texts.KICK_ALL_HELP, disabled=disabled,
         )  # fmt: skip
     if actor.may("export"):
-        st.button(
-            texts.EXPORT_LIST,
-            key="export",
-            disabled=disabled,
-            on_click=export_dialog.open_dialog,
-            args=(csv_export.session_export(open_store().presence, listing.filter, description),),
-        )
+        export = csv_export.session_export(open_store().presence, listing.filter, in_words(listing.query))
+        live_button(texts.EXPORT_LIST, "export", export_dialog.open_dialog, export, disabled=disabled)
 
 
 def _selection(listing: SessionList, ticked: tuple[Session, ...]) -> None:
@@ -190,13 +179,8 @@ def _selection(listing: SessionList, ticked: tuple[Session, ...]) -> None:
 
 def pager(listing: SessionList, rows: Rows) -> None:
     """The paging buttons. Cursors skip or repeat no session while others log in and out."""
-    first_page, last_page = listing.page == 1, rows.next_cursor is None
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="pager"):
-        st.button(texts.NEWEST, key="newest", disabled=this_tab().away or first_page, on_click=listing.newest)
-        st.button(
-            texts.NEWER, key="newer", shortcut="N", disabled=this_tab().away or first_page, on_click=listing.newer
-        )
-        st.button(texts.OLDER, key="older", shortcut="O", disabled=this_tab().away or last_page, on_click=listing.older)
+        page_buttons(listing, is_first=listing.page == 1, is_last=rows.next_cursor is None)
         st.markdown(_place(listing, rows), width="content")
         st.selectbox(
             texts.PER_PAGE,
@@ -218,7 +202,7 @@ def search_further(listing: SessionList, rows: Rows) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="rare"):
         part = f"{share} %" if share else texts.LESS_THAN_A_PERCENT
         st.markdown(texts.rare(number(rows.scanned), part), width="content")
-        st.button(texts.SEARCH_FURTHER, key="go-on", disabled=this_tab().away, on_click=listing.scan_further)
+        live_button(texts.SEARCH_FURTHER, "go-on", listing.scan_further)
 
 
 def _place(listing: SessionList, rows: Rows) -> str:

@@ -1,4 +1,4 @@
-"""The Sessions page: live sessions, newest login first. A Streamlit script."""
+"""The Sessions page: live sessions, newest login or last active first. A Streamlit script."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import streamlit as st
 
 from presence_dashboard import access, texts
 from presence_dashboard.components import export_dialog, kick_dialog
+from presence_dashboard.components.buttons import button, live_button
 from presence_dashboard.data.browser_tab import this_tab, zone
 from presence_dashboard.data.session_list import SessionList, this_session_list
 from presence_dashboard.data.session_query import SessionQuery
@@ -101,6 +102,8 @@ def _list(listing: SessionList, actor: Actor) -> None:
         search_further(listing, rows)
     if rows.sessions:
         pager(listing, rows)
+    elif listing.is_emptied:
+        _emptied()
     elif rows.next_cursor is None:
         _no_match(listing.query) if not listing.query.is_everyone else _empty()
 
@@ -113,6 +116,13 @@ def _empty() -> None:
         st.caption(texts.EMPTY_NEXT)
 
 
+def _emptied() -> None:
+    with st.container(border=True, key="emptied"):
+        st.subheader(texts.EMPTIED_TITLE, anchor=False)
+        st.markdown(texts.EMPTIED)
+        st.page_link("views/history/history.py", label=texts.ENDED_SESSIONS)
+
+
 def _no_match(query: SessionQuery) -> None:
     with st.container(border=True, key="no-match"):
         st.subheader(texts.NO_MATCH_TITLE, anchor=False)
@@ -121,20 +131,9 @@ def _no_match(query: SessionQuery) -> None:
             hints.append(texts.NO_MATCH_FILTERED)
         st.markdown(" ".join(hints))
         if query.is_part_of_a_name:
-            st.button(
-                texts.INSIDE_NAMES,
-                key="look-inside",
-                disabled=this_tab().away,
-                on_click=search_inside,
-                args=(query.text,),
-            )
+            live_button(texts.INSIDE_NAMES, "look-inside", search_inside, query.text)
         if query.may_name_a_person:
-            st.button(
-                texts.offline(code(cut(query.text, 40))),
-                key="look-offline",
-                on_click=request_person,
-                args=(query.text,),
-            )
+            button(texts.offline(code(cut(query.text, 40))), "look-offline", request_person, query.text)
         st.page_link("views/history/history.py", label=texts.ENDED_SESSIONS)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -10,7 +9,7 @@ from typing import Final
 
 import streamlit as st
 
-from presence_core import Block, Ended, Session
+from presence_core import Block, Ended, ListOrder, Session
 from presence_dashboard import texts
 from presence_dashboard.components import notifications, session_facts
 from presence_dashboard.components.record_table import Column, Row
@@ -43,8 +42,8 @@ COLUMNS: Final[dict[str, tuple[Column, Callable[[Session], Cell]]]] = {
         (Column("app", english.LABEL_APP), lambda session: " ".join(filter(None, (session.app, session.app_version)))),
         (Column("browser", english.LABEL_BROWSER), lambda session: texts.browser_on(session.browser, session.os)),
         (Column("ip", english.LABEL_IP, help=english.IP_HELP), lambda session: session.ip),
-        (Column("login", english.LABEL_LOGIN, "time"), lambda session: session.login_at),
-        (Column("seen", english.LABEL_LAST_ACTIVE, "ago"), lambda session: session.last_seen),
+        (Column("login", english.LABEL_LOGIN, "time", sorts_all=True), lambda session: session.login_at),
+        (Column("seen", english.LABEL_LAST_ACTIVE, "ago", sorts_all=True), lambda session: session.last_seen),
         (Column("expires", english.LABEL_EXPIRES, "ahead", english.EXPIRES_HELP), lambda session: session.expires_at),
         (Column("flags", english.LABEL_FLAGS), lambda session: ", ".join(session_facts.flags(session))),
         (Column("last_ip", english.LABEL_LAST_IP), lambda session: session.last_ip),
@@ -55,12 +54,16 @@ COLUMNS: Final[dict[str, tuple[Column, Callable[[Session], Cell]]]] = {
 }
 """Columns that can be chosen, with English labels, and their cells. The name is always shown."""
 
+ORDERS: Final[dict[str, ListOrder]] = {"login": "login", "seen": "last_seen"}
+"""The columns that sort the whole list."""
+
 AT_FIRST: Final = ("uid", "email", "device", "app", "browser", "ip", "login", "seen", "expires")
 
 _MASKED_BY: Final = {
     "name": "name",
     "email": "name",
     "aliases": "name",
+    "device": "name",
     "ip": "ip",
     "last_ip": "ip",
     "place": "ip",
@@ -137,11 +140,7 @@ def _why(ended: Ended | None) -> str:
     """Why a session has ended, and when, in the reader's time zone."""
     if ended is None:
         return texts.ENDED_ROW
-    at = time_of_day(ended.at)
-    words = {"logout": texts.row_logout, "replaced": texts.row_replaced, "expired": texts.row_expired}
-    if ended.reason == "kicked":
-        return texts.row_kicked(literal(cut(ended.by or "", 40)), at)
-    return words[ended.reason](at)
+    return texts.ended_row(ended.reason, literal(cut(ended.by or "", 40)), time_of_day(ended.at))
 
 
 def _blocked(block: Block | None) -> str:
@@ -158,6 +157,4 @@ def _attribute_of(name: str) -> str:
 
 def _attribute(session: Session, attribute: str) -> str:
     value = session.attributes.get(attribute)
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return "" if value is None else session_facts.as_text(value)

@@ -85,7 +85,9 @@ def _table(paged: PagedList[StaffEntry], rows: list[StaffEntry], is_read_only: b
     }
     if all(entry.password is None for entry in rows):
         del columns[texts.LABEL_PASSWORD]
-    ticked = row_table(columns, f"staff-members-{paged.generation}", texts.STAFF_ALT, {since: time_column()})
+    ticked = row_table(
+        columns, f"staff-members-{paged.generation}", texts.STAFF_ALT, {since: time_column(columns[since])}
+    )
     pager(paged, len(rows))
     if ticked is not None:
         _member_panel(rows[ticked], is_read_only)

@@ -18,6 +18,7 @@ from presence_dashboard import access, texts
 from presence_dashboard.actions import staff_members
 from presence_dashboard.actions.staff_members import NewPassword
 from presence_dashboard.components import account, kick_dialog, notifications, session_facts
+from presence_dashboard.components.buttons import live_button
 from presence_dashboard.components.notifications import Notification
 from presence_dashboard.data.browser_tab import this_tab, zone
 from presence_dashboard.data.store import open_store
@@ -47,14 +48,7 @@ class _Dialog:
 
 
 def add_button(*, disabled: bool) -> None:
-    """Draw the button that opens the form."""
-    st.button(
-        texts.STAFF_ADD,
-        key="add-staff",
-        icon=":material/person_add:",
-        disabled=this_tab().away or disabled,
-        on_click=_open_form,
-    )
+    live_button(texts.STAFF_ADD, "add-staff", _open_form, disabled=disabled, icon=":material/person_add:")
 
 
 def show_password(new: NewPassword, role: str | None = None) -> None:
@@ -63,7 +57,6 @@ def show_password(new: NewPassword, role: str | None = None) -> None:
 
 
 def dialog() -> None:
-    """Show the dialog, if one is open."""
     opened: _Dialog | None = st.session_state.get(_DIALOG)
     if opened is None or kick_dialog.is_open():
         return
@@ -100,16 +93,17 @@ def _form() -> None:
         )
         if staff_members.password_file() is not None:
             st.caption(texts.STAFF_ADD_PASSWORD)
-        problem = st.container()
-        with st.container(horizontal=True, gap="small"):
-            pressed = st.form_submit_button(
-                texts.STAFF_ADD_CONFIRM,
-                type="primary",
-                disabled=this_tab().away or must_sign_in_again,
-                on_click=notifications.check,
-                args=("staff", staff_members.ADD),
-            )
-            cancelled = st.form_submit_button(texts.CANCEL)
+        with st.container(key="dialog-foot"):
+            problem = st.container()
+            with st.container(horizontal=True, gap="small"):
+                pressed = st.form_submit_button(
+                    texts.STAFF_ADD_CONFIRM,
+                    type="primary",
+                    disabled=this_tab().away or must_sign_in_again,
+                    on_click=notifications.check,
+                    args=("staff", staff_members.ADD),
+                )
+                cancelled = st.form_submit_button(texts.CANCEL)
     if cancelled:
         _close()
         st.rerun()

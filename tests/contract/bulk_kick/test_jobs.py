@@ -27,7 +27,7 @@ from presence_core.operations.bulk_kick import runner
 from presence_core.operations.bulk_kick.runner import Run
 from presence_core.scripts.bulk_kick import KICK_SESSIONS
 from presence_core.scripts.calls import Call, Op
-from presence_core.scripts.script import Script
+from presence_core.scripts.script import AnyScript
 from presence_core.scripts.search import WALK_SESSIONS
 from tests.conftest import Bed, every_backend, every_topology, on
 from tests.support.facade import P
@@ -60,7 +60,7 @@ def _send(calls: list[Call]) -> Op[list[Any]]:
 class Held:
     """An operation that stops before its next call of one script."""
 
-    def __init__(self, p: P, operation: Op[Any], script: Script) -> None:
+    def __init__(self, p: P, operation: Op[Any], script: AnyScript) -> None:
         self._p, self._operation, self._script = p, operation, script
         self.calls = next(operation)
         while all(call.script is not script for call in self.calls):
@@ -222,6 +222,39 @@ def test_idle_sessions_are_those_idle_when_the_job_began(p: P, monkeypatch: pyte
     p.advance(60)  # now the others are idle for as long
     assert p.run_job(job.id).count == 10
     assert {session.uid[:3] for session in p.iter_sessions()} == {"new"}
+
+
+@on("valkey-async", "cluster-sync", soak=("valkey",))
+def test_sessions_seen_within_some_seconds_are_those_of_the_begin_of_the_job(
+    p: P, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "BATCH", 5)
+    p.freeze()
+    p.login_many([{"uid": f"old{n}"} for n in range(10)])
+    p.advance(50)
+    p.login_many([{"uid": f"new{n}", "methods": ["pwd"]} for n in range(10)])
+    p.advance(30)
+    recent = SessionFilter(seen_within=30, mfa=False, without=SessionFilter(idle_for=31))
+    assert p.preview_kick(recent).total == 10
+    job = p.start_kick(recent, **BY, expected=10, delay=60)
+    p.advance(60)  # now all were last seen before that
+    assert p.count_sessions(recent) == 0
+    assert p.run_job(job.id).count == 10
+    assert {session.uid[:3] for session in p.iter_sessions()} == {"old"}
+
+
+@every_topology
+def test_a_bulk_kick_takes_every_condition_of_the_sign_in_and_of_the_version(p: P) -> None:
+    for version, methods in (("2.9", ["pwd"]), ("2.10", ["pwd"]), ("2.9", ["pwd", "otp"]), (None, ["pwd"])):
+        p.login(f"{version}-{len(methods)}", app_version=version, methods=methods)
+    p.login("keep", app_version="1.0", methods=["pwd"])
+    asked = SessionFilter(app_version_below="2.10", methods=["pwd"], mfa=False, without=SessionFilter(uid="keep"))
+    assert p.preview_kick(asked).total == 1
+    result = p.kick_where(asked, **BY, expected=1)
+    assert [session.uid for session in result.kicked] == ["2.9-1"]
+    [job] = p.jobs()
+    assert job.filter.without == asked.without
+    assert (job.filter.methods, job.filter.mfa) == (("pwd",), False)
 
 
 # -- what it does -----------------------------------------------------------------------------------------------------
@@ -388,6 +421,7 @@ def test_sessions_that_start_to_match_later_never_exceed_the_expected_number(
     assert result.job is not None
     assert result.job.state == "failed"
     assert result.job.error == "More sessions match than the 20 that were expected: the rest was not ended."
+    assert result.job.error_code == "more_match"
     assert p.audit().items[0].outcome == f"job {job.id}: 20 of 15 sessions ended, then it failed: {result.job.error}"
 
 
@@ -642,6 +676,14 @@ def test_a_job_of_a_newer_version_is_left_to_a_newer_process(bed: Bed, newer: st
     assert (kicked(p), (p.job(job.id) or job).state) == (3, "done")
 
 
+def test_a_job_says_each_condition_that_a_runner_must_know(bed: Bed) -> None:
+    p = bed.connect()
+    asked = SessionFilter(methods=["pwd"], mfa=False, without=SessionFilter(device="tv", seen_within=5))
+    job = p.start_kick(asked, **BY, expected=0)
+    needs = bed.raw.hget(p.context.keys.shards[0].job(job.id), "needs")
+    assert needs == b"logged_in_before methods mfa without device seen_within"
+
+
 # -- two at once ------------------------------------------------------------------------------------------------------
 
 
@@ -833,6 +875,7 @@ def test_a_job_damaged_by_another_program_ends_with_one_clear_error(
         assert failed.state == "failed"
         assert failed.error is not None
         assert "cannot go on" in failed.error
+        assert failed.error_code == "damaged"
     for act in ("pause_job", "resume_job", "cancel_job"):
         with pytest.raises(InvalidArgument):
             getattr(p, act)(job.id, by="Bob")
@@ -848,7 +891,7 @@ def test_damaged_keys_of_one_user_do_not_stop_the_kicks_of_others(bed: Bed) -> N
     result = p.kick_where(PHONES, **BY, expected=20)
     assert result.job is not None
     assert (result.count, result.job.state) == (19, "failed")
-    assert result.job.error == runner.NOT_ENDED
+    assert (result.job.error, result.job.error_code) == (runner.NOT_ENDED, "not_ended")
 
 
 @on("valkey-sync", "cluster-async")

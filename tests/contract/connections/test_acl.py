@@ -3,6 +3,7 @@ else."""
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable
@@ -32,19 +33,24 @@ def test_a_user_with_the_documented_rights_may_do_everything(bed: Bed) -> None:
     raw = bed.raw
     raw.execute_command("ACL", "SETUSER", "site", "reset", "on", ">s3cret", "~{acl:*}*", "~{acl}*", *_rights())
     path = raw.connection_pool.connection_kwargs["path"]
-    with Presence.from_url(
-        f"unix://site:s3cret@{path}", Settings(namespace="acl", max_sessions_per_device=1, timeout=PATIENT)
-    ) as p:
+    settings = Settings(namespace="acl", max_sessions_per_device=1, rotate_grace=30, timeout=PATIENT)
+    with Presence.from_url(f"unix://site:s3cret@{path}", settings) as p:
         login = p.login("ada", device="phone", user_agent="curl/8", name="Ada")
         assert p.validate(login.token)
         assert p.validate_session("ada", login.session.session_id)
         login = p.rotate(login.token)
+        login = p.rotate(login.token)
         assert p.update(login.token, attributes={"a": 1})
+        assert p.update_session("ada", login.session.session_id, name="Bea", device="desk")
+        assert p.update_person("ada", name="Ada") == 1
         assert p.heartbeat("ada", login.session.session_id)
         assert p.heartbeats([login.session.ref]) == []
         assert p.get("ada", login.session.session_id)
         assert len(p.sessions("ada")) == len(list(p.iter_sessions())) == p.counts().sessions == 1
         p.login("ada", device="phone")
+        assert p.change_timeouts("ada", idle_timeout=600, by="staff", reason="test")
+        asked = SessionFilter(uid="ada")
+        assert p.change_timeouts_where(asked, idle_timeout=60, expected=9, by="staff", reason="test").changed
         assert p.kick("ada", by="staff", reason="test", message="bye")
         session = p.login("ada").session
         assert p.kick("ada", session.session_id, by="staff", reason="test")
@@ -64,7 +70,7 @@ def test_a_user_with_the_documented_rights_may_do_everything(bed: Bed) -> None:
         assert p.save_item("view", "mine", "q=a", by="root") == p.saved_items("view", owner="root")[0]
         assert p.remove_item("view", "mine", by="root")
         assert p.note_viewer("ada", by="root") == []
-        assert len(p.audit()) == p.audit().total == 9
+        assert len(p.audit()) == p.audit().total == 12
         assert len(p.ended()) == 4
         assert p.ended("ada")
         p.login("bob", device="phone")
@@ -177,15 +183,19 @@ def _refused(bed: Bed, calls: dict[str, Callable[[], Any]]) -> None:
 def test_the_sites_user_records_logins_but_no_data_of_staff_and_workers(bed: Bed, tmp_path: Path) -> None:
     staff = bed.connect()
     places = str(write_place_file(tmp_path / "places.mmdb"))
-    p = _as(bed, "site", max_sessions=2, max_sessions_per_device=1, place_file=places)
+    p = _as(bed, "site", max_sessions=2, max_sessions_per_device=1, place_file=places, rotate_grace=30)
     login = p.login("ada", device="phone", user_agent="curl/8", name="Ada", ip="192.0.2.1", attributes={"a": 1})
     p.login_many([{"uid": "ada", "device": "phone"}, {"uid": "bob"}, {"uid": "bob"}, {"uid": "bob"}])
     assert not p.validate(login.token)
     login = p.rotate(p.login("eve").token)
+    assert p.rotate(p.rotate(login.token).token).session == p.rotate(login.token).session
     assert p.update(login.token, attributes={"a": 1})
+    assert p.update_session("eve", login.session.session_id, name="Eve", device="desk", aliases=["eve@example.org"])
+    assert p.update_person("eve", name="Eva") == 1
+    assert p.people("eve@")[0].name == "Eva"
     assert p.validate(login.token, ip="192.0.2.7")
-    for ip in ("192.0.2.7", "203.0.113.7"):
-        far = p.login("zoe", ip=ip, device_id="device-1").session
+    for ip, device_id in (("192.0.2.7", "device-1"), ("203.0.113.7", "device-2")):
+        far = p.login("zoe", ip=ip, device_id=device_id).session
     assert far.distant
     assert p.kick("zoe", by="zoe", reason="test").count == 2
     assert p.heartbeat("eve", login.session.session_id)
@@ -193,7 +203,7 @@ def test_the_sites_user_records_logins_but_no_data_of_staff_and_workers(bed: Bed
     assert p.validate_session("eve", login.session.session_id)
     assert p.get("eve", login.session.session_id)
     assert p.sessions("eve")
-    assert len(p.list_sessions()) == p.counts().sessions == 4
+    assert len(p.list_sessions()) == len(p.list_sessions(order="last_seen")) == p.counts().sessions == 4
     assert p.is_online("eve")
     assert set(p.online_users()) == p.online_among(["ada", "bob", "eve"]) == {"ada", "bob", "eve"}
     assert p.logout("eve", login.session.session_id)
@@ -218,6 +228,22 @@ def test_the_sites_user_records_logins_but_no_data_of_staff_and_workers(bed: Bed
         },
     )
     assert staff.counts().sessions == 1
+
+
+@on("valkey-sync", "redis7-sync")
+def test_a_user_who_may_not_read_the_workers_lead_goes_on_without(bed: Bed) -> None:
+    p = _as(bed, "site")
+    ctx, token, said = p.internal.context, p.login("ada").token, list[str]()
+    ctx.on_worker = said.append
+    ctx.look_at = ctx.worker_at = 1.0
+    assert p.validate(token)
+    assert len(said) == 1
+    keys = (f"~{{{bed.namespace}:*}}*", f"~{ctx.keys.layout}")  # as in a document of before
+    bed.raw.execute_command("ACL", "SETUSER", "presence-site", "resetkeys", *keys)
+    ctx.look_at = ctx.worker_at = 1.0
+    assert p.validate(token)
+    assert len(said) == 1
+    assert p.internal.context.worker_at == math.inf
 
 
 @on("valkey-sync", "redis7-sync")
@@ -260,6 +286,7 @@ def test_a_dashboard_viewer_can_read_everything_and_change_nothing(bed: Bed) -> 
     assert job is not None
     p = _as(bed, "viewer", heal=False)
     assert [session.uid for session in p.list_sessions()] == [session.uid for session in p.sessions("ada")] == ["ada"]
+    assert [session.uid for session in p.list_sessions(order="last_seen")] == ["ada"]
     for text in ("ada", "love", "192.0.2.0/24"):
         assert len(p.list_sessions(SessionFilter(text=text))) == p.count_sessions(SessionFilter(text=text)) == 1
     assert p.explain(SessionFilter(device="phone")).matches == 1
@@ -291,6 +318,7 @@ def test_a_dashboard_viewer_can_read_everything_and_change_nothing(bed: Bed) -> 
         {
             "kick": lambda: p.kick("ada", **said),
             "kick one": lambda: p.kick("ada", session.session_id, **said),
+            "kick by ref": lambda: p.kick_refs([session.ref], **said),
             "logout": lambda: p.logout("ada", session.session_id),
             "block": lambda: p.block("ada", **said),
             "unblock": lambda: p.unblock("bob", **said),
@@ -301,6 +329,8 @@ def test_a_dashboard_viewer_can_read_everything_and_change_nothing(bed: Bed) -> 
             "login": lambda: p.login("eve"),
             "rotate": lambda: p.rotate(token),
             "update": lambda: p.update(token, attributes={"a": 1}),
+            "update_session": lambda: p.update_session("ada", session.session_id, name="New"),
+            "update_person": lambda: p.update_person("ada", name="New"),
             "validate": lambda: p.validate(token),
             "heartbeat": lambda: p.heartbeat("ada", session.session_id),
             "sweep": p.sweep,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -36,8 +37,8 @@ CASES = MOST + STAFF_CASES
 
 @pytest.fixture
 def unreachable(anywhere: Bed) -> P:
-    """A client of a server that is not there."""
-    return anywhere.connect_to("redis://127.0.0.1:1")
+    """A client of a server that is not there. It refuses what describes a visitor, too."""
+    return anywhere.connect_to("redis://127.0.0.1:1", unfit="refuse")
 
 
 def _mistakes(p: P) -> list[str]:
@@ -87,7 +88,8 @@ def test_every_method_and_argument_is_in_the_table() -> None:
 
 
 @on("valkey")
-def test_a_bad_argument_sends_nothing(p: P, bed: Bed) -> None:
+def test_a_bad_argument_sends_nothing(bed: Bed) -> None:
+    p = bed.connect(unfit="refuse")
     p.login("ada", session_id="session-1")
     before = bed.dump()
     with Monitor(bed.raw) as monitor:
@@ -136,6 +138,9 @@ def test_the_error_is_a_value_error_that_names_its_field(unreachable: P) -> None
     assert isinstance(error, InvalidArgument)
     assert isinstance(error, PresenceError)
     assert (error.field, error.rule) == ("uid", "must be text of 1 to 256 bytes")
+    for number in (42, 4.5):
+        with pytest.raises(InvalidArgument, match=r"^uid must be text of 1 to 256 bytes, not a number\.$"):
+            unreachable.login(number)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +149,8 @@ def test_the_error_is_a_value_error_that_names_its_field(unreachable: P) -> None
             "redis://h:99999", "redis://h/name", "redis://h/-1", "redis://h/?nonsense=1", "redis://h/?protocol=7",
             "redis+cluster://h:99999", "redis+cluster://", "redis+cluster://:6379", "redis+cluster://h/3",
             "redis+cluster://h/name", "redis+cluster://h?db=3", "redis+cluster://h?nonsense=1",
-            "redis+cluster://h:1,h:2", "redis+cluster://h?protocol=7",
+            "redis+cluster://h,,h2", "redis+cluster://h1,h2:99999", "redis+cluster://h1,h2/3", "redis+cluster://h?protocol=7",
+            "redis://h1,h2",
             "redis+sentinel://h:99999/name", "redis+sentinel://h,,h2/name", "redis+sentinel://h/name/-1",
             "redis+sentinel://h/name?nonsense=1", "redis+sentinel://h/name?protocol=7",
             "redis+sentinel://h/name?sentinel_passwd=s3cret"],
@@ -172,6 +178,48 @@ def test_a_refused_url_is_not_repeated_with_its_password() -> None:
         with pytest.raises(InvalidArgument) as refused:
             Presence.from_url(url)
         assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("sign", ["/", "#", "?", "/@", "?@", "@/", "/1?", "?a=1&"])
+@pytest.mark.parametrize("kind", [Presence, AsyncPresence, LastSeenTracker, AsyncMinuteSetTracker])
+def test_a_password_that_is_not_percent_encoded_gets_the_hint_and_is_not_repeated(kind: Any, sign: str) -> None:
+    for start in (f"ada:hunter{sign}37", f":21{sign}37"):
+        for url in (
+            f"redis://{start}@127.0.0.1:1/0",
+            f"rediss://{start}@127.0.0.1:1",
+            f"redis+cluster://{start}@h1,h2:7001",
+            f"redis+sentinel://{start}@h1,h2/name/0",
+            *([f"unix://{start}@/run/redis.sock"] if sign != "@/" else ()),  # a path may have an "@"
+        ):
+            with pytest.raises(
+                InvalidArgument, match=r"/ as %2F, # as %23, \? as %3F, @ as %40 and % as %25"
+            ) as refused:
+                kind.from_url(url, *(("{key}", 60) if "Tracker" in kind.__name__ else ()))
+            assert refused.value.field == "url"
+            assert not re.search("hunter|37|21|ada", str(refused.value).replace("%3F", ""))
+
+
+def test_signs_that_end_no_host_are_read_as_they_are_meant() -> None:
+    meant: dict[str, dict[str, object]] = {
+        "redis://ada:a%2Fb%23c%3Fd%40e%25@h:7": {"username": "ada", "password": "a/b#c?d@e%", "host": "h", "port": 7},
+        "redis://:a@b@h": {"password": "a@b", "host": "h"},
+        "redis://h?password=a@b&client_name=c@d": {"password": "a@b", "client_name": "c@d"},
+        "unix:///run/redis@7.sock": {"path": "/run/redis@7.sock"},
+        "unix://:a@/run/redis@7.sock": {"path": "/run/redis@7.sock", "password": "a"},
+    }
+    for url, options in meant.items():
+        with Presence.from_url(url) as p:
+            given = p.internal.redis_client.connection_pool.connection_kwargs
+            assert {name: given.get(name) for name in options} == options
+
+
+def test_a_cluster_takes_several_start_nodes_with_one_user_and_password() -> None:
+    p = AsyncPresence.from_url("redis+cluster://ada:a%2Fb,c@h1,h2:7001,[::1]:7002,[2001:db8::1]?client_name=x")
+    manager = p.internal.redis_client.nodes_manager
+    assert sorted(manager.startup_nodes) == ["2001:db8::1:6379", "::1:7002", "h1:6379", "h2:7001"]
+    for node in manager.startup_nodes.values():
+        given = node.connection_kwargs
+        assert [given[name] for name in ("username", "password", "client_name")] == ["ada", "a/b,c", "x"]
 
 
 _SYNC = r"client must be a redis\.Redis or redis\.RedisCluster"

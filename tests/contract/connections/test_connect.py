@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,8 +14,9 @@ from types import FrameType
 
 import pytest
 import redis.asyncio
+from redis.crc import key_slot
 
-from presence_core import AsyncPresence, InvalidArgument, Presence, Settings, Unavailable
+from presence_core import AsyncPresence, InvalidArgument, Presence, Settings, Unavailable, Worker
 from tests.conftest import Bed, on, one_mode
 from tests.support.facade import P
 from tests.support.fair_clock import PATIENT
@@ -77,11 +80,27 @@ def test_redis_url_is_used_only_where_the_namespace_exists(server: Server) -> No
         Presence.from_env({"REDIS_URL": "redis://127.0.0.1:1"})
 
 
-def test_closing_twice_does_no_harm(server: Server) -> None:
+def test_a_closed_client_refuses_calls_until_it_is_opened_again(server: Server) -> None:
     presence = Presence.from_url(server.url, Settings(timeout=PATIENT))
-    presence.login("ada")
+    token = presence.login("ada").token
     presence.close()
     presence.close()
+    for call in (lambda: presence.validate(token), presence.counts, lambda: presence.login("eve")):
+        with pytest.raises(Unavailable, match=r"^This client is closed\."):
+            call()
+    with presence:
+        assert presence.validate(token)
+        assert not presence.is_online("eve")
+
+    async def site() -> None:
+        client = AsyncPresence.from_url(server.url, Settings(timeout=PATIENT))
+        for _ in range(2):
+            async with client:
+                assert await client.validate(token)
+            with pytest.raises(Unavailable, match=r"^This client is closed\."):
+                await client.validate(token)
+
+    asyncio.run(site())
 
 
 def test_an_async_client_of_the_caller_is_not_closed(server: Server) -> None:
@@ -155,6 +174,62 @@ def _is_taken(call: Callable[[], object]) -> bool:
         return bool(call())
     except Unavailable:
         return False
+
+
+def _nodes(bed: Bed) -> list[str]:
+    return [f"{node.host}:{node.port}" for node in bed.raw.get_primaries()]
+
+
+def _node_of(tag: str) -> int:
+    """Which of the three nodes has the keys with this tag."""
+    return key_slot(tag.encode()) * 3 // 16_384
+
+
+_IS_CLUSTER = r"^Redis at 127\.0\.0\.1:\d+ is part of a Redis Cluster: its URL must begin with redis\+cluster://"
+
+
+@on("cluster")
+@pytest.mark.parametrize("known", [False, True])
+def test_the_first_error_of_a_plain_url_to_a_cluster_names_the_right_one(bed: Bed, known: bool) -> None:
+    namespace = bed.namespace
+    if known:
+        bed.connect().login("ada")
+    else:  # layout and first shard on different nodes: a node with both would serve it, as a server of its own
+        namespace = next(
+            name for name in map("split{}".format, range(100)) if _node_of(name) != _node_of(f"{name}:1:0")
+        )
+    before = bed.families()
+    for address in _nodes(bed):
+        with pytest.raises(Unavailable, match=_IS_CLUSTER) as raised:
+            bed.connect_to(f"redis://{address}", namespace=namespace).counts()
+        assert raised.value.code == "MOVED"
+    assert bed.families() == before
+
+
+@on("cluster-sync")
+def test_a_worker_with_a_plain_url_to_a_cluster_says_so_and_does_not_lead(
+    bed: Bed, caplog: pytest.LogCaptureFixture
+) -> None:
+    bed.connect().login("ada")
+    caplog.set_level("INFO", "presence_core.worker")
+    for address in _nodes(bed):
+        with Presence.from_url(f"redis://{address}", Settings(bed.namespace, timeout=PATIENT)) as presence:
+            worker = Worker(presence)
+            worker._turn()
+            assert re.search(_IS_CLUSTER, str(worker.last_error))
+            assert not worker.leads
+    assert "leads" not in caplog.text
+
+
+@on("cluster")
+def test_a_cluster_is_found_by_any_of_its_start_nodes_that_answers(bed: Bed) -> None:
+    bed.connect().login("ada")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        away = ("127.0.0.1:1", f"127.0.0.1:{silent.getsockname()[1]}")
+        for hosts in ((*away, _nodes(bed)[0]), (_nodes(bed)[2], *away)):
+            assert bed.connect_to(f"redis+cluster://{','.join(hosts)}", timeout=6).counts().sessions == 1
+        with pytest.raises(Unavailable, match=r"^Redis at 127\.0\.0\.1:\d+, 127\.0\.0\.1:\d+ cannot be reached"):
+            bed.connect_to(f"redis+cluster://{','.join(away)}", timeout=0.4).counts()
 
 
 FORKING = """

@@ -33,6 +33,8 @@ WRITES: dict[str, Callable[[P, str], Any]] = {
     "validate_session": lambda p, token: p.validate_session("ada", "session-1", ip="192.0.2.1"),
     "rotate": lambda p, token: p.rotate(token),
     "update": lambda p, token: p.update(token, attributes={"a": 1}),
+    "update_session": lambda p, token: p.update_session("ada", "session-1", name="New", device="desk"),
+    "update_person": lambda p, token: p.update_person("ada", name="New", aliases=["new@example.org"]),
     "heartbeat": lambda p, token: p.heartbeat("ada", "session-1"),
     "heartbeats": lambda p, token: p.heartbeats(["bob:session-2", "ada:session-1", "bob:session-3"]),
     "logout": lambda p, token: p.logout("ada", "session-1"),

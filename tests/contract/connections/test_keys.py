@@ -36,7 +36,7 @@ WRITERS = {script.name for script in EVERY if script.command == "EVALSHA"} - TRA
 MOVERS = {name for name in WRITERS if name.startswith("reshard/")}
 
 SETTINGS: dict[str, Any] = {"max_sessions": 3, "max_sessions_per_device": 2, "max_events": 100, "facets": ("plan",),
-                            "truncate_addresses_after": 0}  # fmt: skip
+                            "truncate_addresses_after": 0, "rotate_grace": 30}  # fmt: skip
 
 
 def _everything(p: P) -> None:
@@ -59,11 +59,24 @@ def _everything(p: P) -> None:
     p.validate("malformed")
     p.validate_session("a:{b}", last.session.session_id)
     last = p.rotate(last.token)
+    old = p.login("u37")
+    p.set_now(p.freeze() - 30_000)
+    p.rotate(p.rotate(old.token).token)
+    p.rotate(old.token)
+    p.clock.run_freely()
+    p.validate(old.token)
     p.require_sign_in("a:{b}", by="staff", reason="odd", message="Please sign in.")
     last = p.reauthenticated(last.token, methods=["pwd"])
     p.reauthenticated_session("a:{b}", last.session.session_id)
+    p.require_sign_in("a:{b}", by="staff", reason="odd", message="Please sign in.")
+    p.change_timeouts("a:{b}", absolute_timeout=90_000, by="staff", reason="kiosk")
+    last = p.reauthenticated(last.token, methods=["pwd"])
     p.update(last.token, attributes={"plan": "free", "a": 1})
     p.update_session("a:{b}", last.session.session_id, attributes={"plan": "pro", "a": None})
+    p.update_session("a:{b}", last.session.session_id, name="Mo", aliases=["mo@example.org"], device="d7", app="shop")
+    p.update_person("a:{b}", name="Lo", aliases=None)
+    p.update_person("old", name="Lo")
+    p.update_person("nobody", name="Lo")
     p.heartbeat("u1", "no-such-session")
     p.heartbeats([session.ref for session in p.list_sessions()])
     p.get("a:{b}", last.session.session_id)
@@ -94,6 +107,7 @@ def _everything(p: P) -> None:
     p.kick("a:{b}", by="staff", reason="all", keep=[last.session.session_id])
     p.kick("a:{b}", by="staff", reason="all", ticket="T")
     p.kick("nobody", by="staff", reason="nothing")
+    p.kick_refs([p.sessions("u6")[0].ref, "nobody:no-such-session"], by="staff", reason="some", message="hello")
     _bulk_kicks(p)
     for uid in ("a:{b}", "u4", "u5"):
         p.block(uid, by="staff", reason="hold", message="Held.", ticket="T", duration=10)
@@ -365,7 +379,7 @@ def test_the_first_client_writes_the_layout_and_others_adopt_it(bed: Bed, raw: A
     assert layout == f"{{{bed.namespace}}}:layout".encode()
     stored = raw.hgetall(layout)
     assert int(stored.pop(b"born")) > 1e12
-    assert stored == {b"schema": b"1", b"shards": b"%d" % shards, b"indexes": b"uid.3,name.3,alias.3,ip.2"}
+    assert stored == {b"schema": b"1", b"shards": b"%d" % shards, b"indexes": b"uid.5,name.5,alias.5,ip.2"}
     for other in (bed.connect(), bed.connect(shards=shards)):
         assert other.validate(login.token)
     with pytest.raises(InvalidArgument, match=rf"^shards must be {shards}, .* and presence reshard changes it"):

@@ -3,6 +3,7 @@ may not finish, and Health names the command."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,13 @@ CALLS: dict[str, Callable[[P, str], Any]] = {
     "heartbeat": lambda p, t: p.heartbeat("ada", "session-1"),
     "heartbeats": lambda p, t: p.heartbeats(["ada:session-1", "bob:session-2", "bob:session-3"]),
     "update": lambda p, t: p.update(t, attributes={"plan": "pro"}),
+    "update_session": lambda p, t: p.update_session("ada", "session-1", name="New", device="watch", attributes={}),
+    "update_person": lambda p, t: p.update_person("bob", name="Bob", aliases=["bob@example.org"]),
     "require_sign_in": lambda p, t: p.require_sign_in("cat", message="hello", **SAID),
+    "change_timeouts": lambda p, t: p.change_timeouts("bob", idle_timeout=60, **SAID),
+    "change_timeouts_where": lambda p, t: p.change_timeouts_where(
+        SessionFilter(uid="bob"), idle_timeout=60, expected=9, **SAID
+    ),
     "block": lambda p, t: p.block("dan", duration=60, message="hello", **SAID),
     "unblock": lambda p, t: p.unblock("fay", **SAID),
     "block rule": lambda p, t: p.add_block_rule(network="198.51.100.0/24", expected=0, **SAID),
@@ -51,6 +58,18 @@ CALLS: dict[str, Callable[[P, str], Any]] = {
     "sweep": lambda p, t: p.sweep(),
     "repair": lambda p, t: p.repair(),
     "revoke_before": lambda p, t: p.revoke_before(**SAID),
+    "audit": lambda p, t: p.audit(),
+    "block rules": lambda p, t: p.block_rules(),
+    "blocks": lambda p, t: p.blocks(),
+    "counts": lambda p, t: p.counts(),
+    "events": lambda p, t: p.events(),
+    "facets": lambda p, t: p.facets("device"),
+    "list_sessions": lambda p, t: p.list_sessions(ASKED),
+    "people": lambda p, t: p.people("bob"),
+    "names_of": lambda p, t: p.names_of(["bob"]),
+    "online_users": lambda p, t: p.online_users(),
+    "sessions": lambda p, t: p.sessions("bob"),
+    "export_person": lambda p, t: p.export_person("bob"),
 }  # fmt: skip
 
 
@@ -80,8 +99,8 @@ def _values(bed: Bed, raw: Any) -> dict[bytes, Any]:
     return {key: (value, ms > 0) for key, value, ms in zip(keys, together(raw, reads), times, strict=True)}
 
 
-def _half_done(p: P, bed: Bed, raw: Any, token: str) -> Iterator[str]:
-    """What each call that failed has written, and errors that do not say which right is missing."""
+def _half_done(p: P, bed: Bed, raw: Any, token: str, missing: str) -> Iterator[str]:
+    """What each call that failed has written, and errors that do not name the command that is missing."""
     for name, call in CALLS.items():
         p.advance(1)
         before = _values(bed, raw)
@@ -90,6 +109,8 @@ def _half_done(p: P, bed: Bed, raw: Any, token: str) -> Iterator[str]:
         except Unavailable as error:
             if isinstance(error, OutcomeUnknown) or error.code != "NOPERM":
                 yield f"{name} raised {error!r}"
+            elif not re.search(rf"['+(]{missing}\b", str(error), re.IGNORECASE):
+                yield f"{name} does not name {missing}: {error}"
         except PresenceError as error:
             yield f"{name} raised {error!r}"
         else:
@@ -101,9 +122,10 @@ def _half_done(p: P, bed: Bed, raw: Any, token: str) -> Iterator[str]:
 
 
 NAMES = size(
-    ("evalsha", "unlink", "expire", "xadd", "srem", "zadd", "hset", "sadd", "pexpireat", "hincrby", "scard", "rename"),
+    ("evalsha", "unlink", "expire", "xadd", "srem", "zadd", "hset", "sadd", "pexpireat", "hincrby", "scard", "rename",
+     "hgetall", "hmget", "xlen", "xrevrange", "zcard"),
     [name for name in COMMANDS if " " not in name and name != "evalsha_ro"],
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -114,13 +136,13 @@ def test_without_the_right_to_a_command_no_call_begins_what_it_may_not_finish(be
     rules = ("ACL", "SETUSER", "site", "reset", "on", ">s3cret", "~*", "+@all", f"-{name}")
     raw.execute_command(*rules, **({"target_nodes": "all"} if bed.is_cluster else {}))
     p = bed.connect_to(bed.url.replace("://", "://site:s3cret@"), timeout=PATIENT, **limits)
-    mistakes = list(_half_done(p, bed, raw, token))
+    mistakes = list(_half_done(p, bed, raw, token, name))
     assert not mistakes, "\n".join(mistakes)
     [finding] = [finding for finding in p.health().findings if finding.subject == "permissions"]
     assert (finding.level, name in finding.text) == ("error", True)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "xrange"])  # _values needs it
 @on("valkey-sync", soak=("redis7-async",))
 def test_without_a_renamed_command_no_call_begins_what_it_may_not_finish(
     bed: Bed, raw: Any, tmp_path: Path, name: str
@@ -133,10 +155,10 @@ def test_without_a_renamed_command_no_call_begins_what_it_may_not_finish(
         for key in [key for keys in bed.families().values() for key in keys]:
             renamed.restore(key, max(0, raw.pttl(key)), raw.dump(key))
         p = bed.connect_to(server.url, timeout=PATIENT, **limits)
-        mistakes = list(_half_done(p, bed, renamed, token))
+        mistakes = list(_half_done(p, bed, renamed, token, name))
         assert not mistakes, "\n".join(mistakes)
         [finding] = [finding for finding in p.health().findings if finding.subject == "permissions"]
-        assert (finding.level, name in finding.text) == ("error", True)
+        assert (finding.level, name in finding.text.lower()) == ("error", True)
         assert "rename-command" in str(finding.advice)
         bed.close()
 

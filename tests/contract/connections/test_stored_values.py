@@ -11,13 +11,14 @@ import pytest
 from presence_core import InvalidArgument, SessionFilter
 from presence_core.cli.output import to_json
 from presence_core.models.staff import BLOCK_FIELDS
+from presence_core.schema.record import FIELDS
 from presence_core.web.service.json_format import json_response
 from tests.conftest import Bed, on
 from tests.support.expected.bad_input import nested
 from tests.support.facade import P
 
-RECORD_FIELDS = ("s", "c", "n", "a", "i", "x", "f", "C", "A", "h", "q", "o", "g")
-END_FIELDS = ("e", "ea", "ec", "eb", "en", "et", "em", "er")
+END_FIELDS = tuple(field.letter for field in FIELDS if field.letter.startswith("e"))
+RECORD_FIELDS = tuple(field.letter for field in FIELDS if not field.letter.startswith("e"))
 
 
 def _nested(depth: int) -> bytes:
@@ -71,8 +72,12 @@ READS: dict[str, Callable[[P], Any]] = {
 }
 
 CHANGES: dict[str, Callable[[P], Any]] = {
-    "update": lambda p: p.update_session("ada", "session-1", attributes={"b": 1}),
+    "update": lambda p: p.update_session(
+        "ada", "session-1", attributes={"b": 1}, device="desk", aliases=["b@example.org"]
+    ),
+    "update_person": lambda p: p.update_person("ada", name="Bea"),
     "heartbeats": lambda p: p.heartbeats(["ada:session-1", "bob:session-1"]),
+    "change_timeouts": lambda p: p.change_timeouts("ada", idle_timeout=60, by="sam", reason="test"),
     "login": lambda p: p.login("ada", session_id="session-2"),
     "kick": lambda p: p.kick("ada", by="sam", reason="test"),
     "sweep": lambda p: p.sweep(),

@@ -113,7 +113,7 @@ def test_by_tls_a_kick_among_hundreds_of_validations_counts(papers: Papers, port
 
     async def main() -> None:
         async with AsyncPresence.from_url(url, settings) as presence, AsyncPresence.from_url(url, settings) as other:
-            await kick_among_validations(presence, other, 8)
+            await kick_among_validations(presence, other, 3)
 
     asyncio.run(main())
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
 from presence_core import Worker
 from presence_core.operations.maintenance import history
 from presence_core.operations.search import facets, live_counts
+from presence_core.scripts.calls import Call
 from tests.conftest import Bed, every_backend, every_topology, on
 from tests.support.facade import P
 from tests.support.workers import Own, work
@@ -76,6 +78,7 @@ def test_so_it_is_if_more_sessions_wait_than_one_script_reads(
     bed: Bed, monkeypatch: pytest.MonkeyPatch, size_of_page: int
 ) -> None:
     monkeypatch.setattr(live_counts, "PAGE", size_of_page)
+    monkeypatch.setattr(live_counts, "MAX_PAGES", 1_000)
     monkeypatch.setattr(facets, "WAITING_PAGE", size_of_page)
     p = bed.connect(facets=("plan",), heal=False)
     p.freeze()
@@ -96,6 +99,42 @@ def test_so_it_is_for_thousands_of_sessions(bed: Bed) -> None:
     assert p.counts().users == p.counts().sessions == 3500 - 7 * 401
     assert (p.facets("device"), p.facets("plan")) == ({"tv": 693}, {"free": 693})
     assert p.count_users(within=100_000) == 693
+
+
+@on("valkey-sync", "redis7-async", soak=("valkey", "redis7"))
+def test_a_read_takes_only_so_many_pages_of_those_that_wait_and_estimates_the_others(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[Any] = []
+    count_call = live_counts.count_call
+
+    def counted(*given: Any) -> Call:
+        calls.append(given)
+        return count_call(*given)
+
+    monkeypatch.setattr(live_counts, "PAGE", 10)
+    monkeypatch.setattr(facets, "WAITING_PAGE", 10)
+    monkeypatch.setattr(live_counts, "MAX_PAGES", 2)
+    monkeypatch.setattr(live_counts, "count_call", counted)
+    p = bed.connect(heal=False)
+    now = p.freeze()
+    p.set_now(now - now % HOUR + HOUR)
+    start = p.clock.ms
+    p.login_many({"uid": f"w{number}", "device": ("phone", "laptop")[number % 2], "idle_timeout": 60}
+                 for number in range(400))  # fmt: skip
+    p.login_many({"uid": f"u{number}", "device": "phone"} for number in range(40))
+    p.advance(70)
+    counts = p.counts()
+    assert len(calls) == 2 * len(p.internal.context.keys.shards)
+    assert (counts.sessions, counts.users, counts.waiting["expired"]) == (40, 40, 400)
+    assert p.count_users(within=100) == 40
+    known = p.facets("device")  # 20 of 400 were read: some more phones than laptops, or fewer
+    assert known.keys() <= {"phone", "laptop"}
+    assert sum(known.values()) <= 2 * 40
+    assert p.internal.run(history.sample(p.internal.context, p.clock.ms))
+    [hour] = p.history(start / 1000, step=3600)
+    assert hour.users_max == 40, "a sample is stored, so it reads all"
+    assert len(calls) > 4 * len(p.internal.context.keys.shards)
 
 
 @every_topology
@@ -122,7 +161,7 @@ def test_a_sample_counts_no_one_who_is_past_their_deadline(bed: Bed) -> None:
     """A worker comes back after an absence: its first sample comes before its first sweep."""
     p = bed.connect(heal=False)
     now = p.freeze()
-    p.set_now(now - now % HOUR + HOUR)
+    p.set_now(now - now % (24 * HOUR) + 34 * HOUR)  # ten o'clock: the test stays on one day
     start = p.clock.ms
     p.login_many({"uid": f"early{number}", "idle_timeout": 600} for number in range(40))
     p.advance(3_000)

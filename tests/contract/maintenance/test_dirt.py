@@ -331,7 +331,7 @@ def test_a_crash_halfway_through_an_end_leaves_the_session_dead_and_a_sweep_repo
         )
     else:
         sid = "session-1" if way == "kick one" else None
-        kick = end.kick(ctx, "ada", sid, "staff", "why", "hello", None, ())
+        kick = end.kick(ctx, "ada", sid, by="staff", reason="why", message="hello")
         calls = next(kick)
         if way == "kick all":
             calls = kick.send([[] for _ in calls])  # as if the session had begun since

@@ -18,6 +18,7 @@ from presence_core.worker.duties import Duty
 from tests.conftest import Bed, every_backend, every_topology, on
 from tests.support.facade import P
 from tests.support.fair_clock import PATIENT
+from tests.support.monitor import Monitor
 from tests.support.servers import Server, missing, valkey_binary
 from tests.support.workers import until, work
 
@@ -298,3 +299,46 @@ def test_a_damaged_worker_hash_keeps_no_worker_from_leading(bed: Bed) -> None:
     work(at_work)
     assert at_work.leads
     assert p.internal.run(leading.status(p.internal.context)) is not None
+
+
+@on("valkey-sync", "redis7-async", "cluster-sync")
+def test_a_client_that_finds_no_worker_for_a_minute_logs_it_once(bed: Bed, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "presence_core.logs")
+    p, waited = bed.connect(), [0.0]
+    p.context.clock = lambda: time.monotonic() + waited[0]
+    token = p.login("ada").token
+
+    def use_for(seconds: int) -> list[str]:
+        caplog.clear()
+        for _ in range(0, seconds, 20):
+            waited[0] += 20.0
+            assert p.validate(token)
+        return [record.getMessage() for record in caplog.records]
+
+    assert use_for(40) == [], "a site may start before its worker"
+    [line] = use_for(40)
+    assert line.startswith(f"namespace {bed.namespace}: No worker has ever run here: ")
+    assert line.endswith(" Run presence worker, or Worker(presence) in a process of your own.")
+    assert use_for(200) == []
+    site = Presence.from_url(bed.url, Settings(bed.namespace, timeout=PATIENT))
+    with site:
+        Worker(site)._beat()
+    assert use_for(80) == [f"namespace {bed.namespace}: a worker leads again."]
+    bed.raw.hset(p.context.keys.common.worker, "beat", "1700000000000")
+    [line] = use_for(80)
+    assert "No worker runs, the last report was at 2023-11-14 22:13:20 UTC: " in line
+    bed.raw.set(p.context.keys.common.worker, "another program's")
+    assert use_for(80) == []
+
+
+@on("valkey-sync")
+def test_whether_a_worker_leads_is_read_once_a_minute_and_with_the_layout(bed: Bed) -> None:
+    p, waited = bed.connect(), [0.0]
+    p.context.clock = lambda: time.monotonic() + waited[0]
+    token = p.login("ada").token
+    with Monitor(bed.raw) as monitor:
+        for _ in range(12):
+            waited[0] += 10.0
+            assert p.validate(token)
+    sent = [line.words[0] for line in monitor.lines if not line.by_script]
+    assert [sent.count(word) for word in (b"HMGET", b"HGET", b"TIME")] == [12, 2, 2]

@@ -20,9 +20,10 @@ import pytest
 from presence_core import Place, SessionFilter, Settings, Unavailable, Worker, cli
 from presence_core.client import replica_ack, reshard
 from presence_core.operations.bulk_kick import runner
+from presence_core.operations.durability.replica_ack import confirm
 from presence_core.operations.privacy import erase, rewrite
 from presence_core.operations.reshard import coordinator
-from presence_core.operations.sessions.replica_ack import confirm
+from presence_core.schema.record import FIELDS
 from presence_core.scripts.calls import Op
 from presence_core.scripts.privacy import REWRITE_STREAM
 from tests.conftest import Bed, every_topology, on
@@ -70,6 +71,8 @@ def _live_a_life(p: P) -> list[str]:
         p.login(uid, name="Bob Other", aliases=["bob@mail.example"], ip="192.0.2.1", user_agent="curl/8", device="tv")
         p.kick(uid, p.login(uid, ip="192.0.2.2").session.session_id, by="staff", reason="test", message="Bye, Bob.")
         p.block(uid, by="staff", reason="spam", duration=86_400)
+    sids.append(p.login(UID, on_behalf_by="staff", reason="test").session.session_id)
+    p.logout(UID, sids[-1])
     p.logout(UID, login(ip=SIX))
     p.logout(UID, login(ip=LATEST))
     p.logout(UID, login(ip=FOUR))
@@ -80,7 +83,7 @@ def _live_a_life(p: P) -> list[str]:
     for _ in range(3):
         login(device=PHONE)  # replaced, because of the device limit
     for device in (None, "tv", None):
-        login(device=device)  # replaced
+        login(device=device, device_id=None)  # replaced
     p.block(UID, **SAID, message=f"Dear {NAME}")
     p.unblock(UID, by="staff", reason=f"paid by {ALIAS}")
     p.denied(by="viewer", what="kick", uid=UID, reason=NAME)
@@ -114,6 +117,16 @@ def _traces(bed: Bed, sids: list[str]) -> list[tuple[bytes, bytes]]:
     ]
 
 
+def _fields_with_traces(bed: Bed, sids: list[str]) -> set[str]:
+    """The fields of session records that contain data of this person."""
+    return {
+        letter.decode()
+        for key in bed.families()["session:"]
+        for letter, value in bed.raw.hgetall(key).items()
+        if any(needle in value for needle in _needles(sids))
+    }
+
+
 def _of_others(bed: Bed) -> dict[bytes, bytes]:
     return {key: value for key, value in bed.dump().items() if b":bob" in key or key.endswith(b"pat:7f3a")}
 
@@ -125,8 +138,10 @@ def test_an_erased_person_is_in_no_byte_of_any_key(p: P, bed: Bed) -> None:
     assert families >= {
         b"sessions", b"deadlines", b"users", b"user", b"session", b"devices", b"ended", b"labels", b"note", b"events",
         b"audit", b"block", b"blocks", b"job", b"denied", b"words", b"addresses", b"facets", b"person",
-        b"known", b"place",
+        b"known", b"place", b"on_behalf",
     }  # fmt: skip
+    full_table = {"C", "A"}  # only where the label table is full
+    assert _fields_with_traces(bed, sids) | full_table == {field.letter for field in FIELDS if field.person}
     before, counts = _of_others(bed), p.counts()
     acts = len(p.audit(limit=1000).items)
     ends, others = p.ended("bob").items, p.sessions("bob")
@@ -145,7 +160,7 @@ def test_an_erased_person_is_in_no_byte_of_any_key(p: P, bed: Bed) -> None:
     page = p.audit(limit=1000)
     assert len(page.items) == page.total == acts + 1, "nothing that staff did is lost"
     reported = p.audit(uid=report.pseudonym, limit=1000).items
-    assert {entry.action for entry in reported} == {"kick", "block", "unblock", "denied", "forget"}
+    assert {entry.action for entry in reported} == {"kick", "block", "unblock", "denied", "forget", "login_on_behalf"}
     assert reported[0].reason == f"asked by {report.pseudonym}"
     assert all(entry.session_id is None for entry in reported)
     assert [entry.by for entry in p.audit(uid="bob").items].count("staff") >= 3
@@ -627,6 +642,23 @@ def test_a_running_bulk_kick_is_not_changed_and_is_reported(p: P) -> None:
     assert after.filter.uid == report.pseudonym
 
 
+def test_a_filter_that_excludes_a_person_does_not_name_them_after_an_erasure(p: P) -> None:
+    p.login(UID, name=NAME, ip=FOUR)
+    p.advance(0.01)
+    jobs = [
+        p.start_kick(SessionFilter(device="none", without=inner), by="staff", reason="test", expected=0)
+        for inner in (SessionFilter(uid=UID), SessionFilter(text=NAME), SessionFilter(ip=FOUR, mfa=True))
+    ]
+    for job in jobs:
+        p.cancel_job(job.id, by="staff")
+    report = p.erase(UID, by="dpo", reason="asked")
+    assert report.complete
+    after = [known.filter.without for job in jobs if (known := p.job(job.id))]
+    assert [inner.given for inner in after if inner] == [("uid",), ("text",), ("ip", "mfa")]
+    assert after[0] == SessionFilter(uid=report.pseudonym)
+    assert not any(inner and term in inner.to_json() for inner in after for term in (UID, NAME, FOUR))
+
+
 @every_topology
 def test_an_export_has_all_data_of_one_person_and_none_of_others(p: P) -> None:
     sids = _live_a_life(p)
@@ -635,7 +667,7 @@ def test_an_export_has_all_data_of_one_person_and_none_of_others(p: P) -> None:
     assert {ended["reason"] for ended in out["ended"]} == {"logout", "kicked", "expired", "replaced"}
     assert out["sessions"][0]["last_ip"] == LATEST
     assert out["block"]["ticket"] == "T-9"
-    assert {entry["action"] for entry in out["audit"]} == {"kick", "block", "unblock", "denied"}
+    assert {entry["action"] for entry in out["audit"]} == {"kick", "block", "unblock", "denied", "login_on_behalf"}
     assert [event["kind"] for event in out["events"]].count("login") == len(sids)
     assert out["person"]["online"]
     assert out["cut"] == []

@@ -37,7 +37,7 @@ from presence_core.operations.search import rebuild
 from presence_core.operations.search.list_sessions import list_sessions
 from presence_core.scripts.calls import Call, call_of
 from presence_core.scripts.reshard import COMMIT_LAYOUT
-from presence_core.scripts.script import Script
+from presence_core.scripts.script import AnyScript
 from presence_core.transport import SyncTransport
 from tests.conftest import Bed, on
 from tests.support.facade import P
@@ -544,10 +544,10 @@ def test_a_key_that_was_not_copied_is_missed_before_the_old_shards_are_frozen(be
     assert _picture(p) == before
 
 
-def _die_at(script: Script, patch: pytest.MonkeyPatch) -> None:
+def _die_at(script: AnyScript, patch: pytest.MonkeyPatch) -> None:
     """The coordinator dies before it reports this step."""
 
-    def dying(asked: Script, *words: Any) -> Call:
+    def dying(asked: AnyScript, *words: Any) -> Call:
         if asked is script:
             raise Died
         return call_of(asked, *words)

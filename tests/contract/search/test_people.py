@@ -87,6 +87,45 @@ def test_a_person_is_remembered_however_the_last_session_ends(bed: Bed, end: str
         assert _names(p.people("+49 170")) == [("u7", False)]
 
 
+@every_backend
+def test_between_the_deadline_and_the_sweep_a_person_is_found_as_offline(bed: Bed) -> None:
+    p = bed.connect()
+    p.freeze()
+    p.login("u1", name="Emil Alt", aliases=["emil@example.org"], idle_timeout=30)
+    p.login("u2", name="Emeline", idle_timeout=3600)
+    p.login("u7", name="Emeka Alt", idle_timeout=20, aliases=["emeka@example.org"])
+    p.advance(1)
+    last = p.login("u7", name="Emeka Okafor", idle_timeout=30).session
+    p.advance(40)
+    asked = ("u7", "emeka", "OKAFOR", "emeka@ex", "eme", "em", "alt", "nobody")
+    before = bed.dump()
+    found = {text: p.people(text) for text in asked}
+    assert bed.dump() == before, "a read changes nothing"
+    assert found["okafor".upper()] == found["u7"] == [
+        Person("u7", "Emeka Okafor", ("emeka@example.org",), False, last.last_seen, 0)
+    ]  # fmt: skip
+    assert _names(found["em"]) == [("u2", True), ("u7", False), ("u1", False)]
+    assert _names(found["alt"]) == [("u1", False)]
+    assert not p.is_online("u7")
+    assert p.counts().users == 1
+    assert p.sweep().expired == 3
+    assert {text: p.people(text) for text in asked} == found
+    p.login("u7")
+    assert _names(p.people("u7")) == [("u7", True)]
+
+
+def test_before_the_sweep_an_offline_person_keeps_a_name_that_only_an_earlier_session_gave(p: P) -> None:
+    p.freeze()
+    p.logout("u7", p.login("u7", name="Emeka", aliases=["e@example.org"]).session.session_id)
+    p.login("u7", idle_timeout=10, aliases=["emeka@example.org"])
+    p.login("u7", on_behalf_by="sam", reason="test")
+    p.advance(10)
+    [found] = p.people("emeka")
+    assert (found.name, found.aliases, found.online) == ("Emeka", ("emeka@example.org",), False)
+    p.sweep()
+    assert p.people("emeka") == [found]
+
+
 @every_topology
 def test_the_exact_uid_comes_first_then_people_online_then_the_latest_seen(p: P) -> None:
     p.freeze()

@@ -7,6 +7,7 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Iterable
+from hashlib import sha1
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from presence_core import CorruptData, InvalidArgument, Login, Page, Session
 from presence_core.filters import SessionFilter
 from presence_core.operations.search import list_sessions, planner, shard_merge
 from presence_core.operations.sessions import login_calls
+from presence_core.schema.conditions import CONDITIONS
+from presence_core.scripts.search import WALK_SESSIONS
 from presence_core.text.search_text import id_digest
 from tests.conftest import Bed, every_backend, every_topology, on
 from tests.support.expected.oracle import found_by
@@ -31,11 +34,14 @@ MAC = "Mozilla/5.0 (Macintosh; Intel Mac OS X 14.5; rv:127.0) Gecko/20100101 Fir
 CAST: list[tuple[str, int, dict[str, Any]]] = [
     ("emeka", 10, {"name": "Emeka Okafor", "aliases": ["emeka@example.org", "+234 803 5550100"], "device": "phone",
                    "app": "shop", "app_version": "2.1", "ip": "192.0.2.7", "user_agent": PIXEL,
+                   "methods": ["pwd", "otp"],
                    "attributes": {"plan": "pro", "beta": True}}),
     ("emeka", 20, {"name": "Emeka O.", "device": "desktop", "app": "shop", "ip": "198.51.100.7", "user_agent": MAC,
                    "attributes": {"plan": "free"}}),
-    ("zoë", 30, {"name": "Zoë  Ångström", "device": "phone", "app": "news", "ip": "192.0.2.200"}),
-    ("ZOE2", 40, {"name": "zoe angstrom", "aliases": ["ZOE@EXAMPLE.ORG"], "ip": "192.0.3.1", "device": "Phone"}),
+    ("zoë", 30, {"name": "Zoë  Ångström", "device": "phone", "app": "news", "app_version": "2.10", "ip": "192.0.2.200",
+                 "methods": ["hwk"], "mfa": True}),
+    ("ZOE2", 40, {"name": "zoe angstrom", "aliases": ["ZOE@EXAMPLE.ORG"], "ip": "192.0.3.1", "device": "Phone",
+                  "app_version": "2.9-beta", "methods": ["pwd"]}),
     ("a:b", 50, {"name": "山田 太郎", "ip": "2001:db8::7", "attributes": {"plan": "pro", "seats": 5}}),
     ("ü😀", 60, {"name": "Nguyễn Thị Hương", "ip": "2001:db8:1::1", "attributes": {"plan": None}}),
     ("kim", 70, {"name": "김철수", "aliases": ["철수"], "ip": "::ffff:192.0.2.9"}),
@@ -139,7 +145,7 @@ EACH_FIELD: list[tuple[dict[str, Any], list[str]]] = [
     ({"text": "192.0.2"}, ["emeka", "zoë", "kim", "192.0.2.7-box"]),
     ({"text": "2001:db8::/32"}, ["a:b", "ü😀"]),
     ({"text": "2001:DB8::7"}, ["a:b"]),
-    ({"text": "2001:db8:"}, []),
+    ({"text": "2001:db8:"}, ["a:b", "ü😀"]),
     ({"name_prefix": "oka"}, ["emeka"]),
     ({"name_prefix": "emeka o"}, ["emeka", "emeka"]),
     ({"name_prefix": "thi huong"}, ["ü😀"]),
@@ -180,6 +186,50 @@ EACH_FIELD: list[tuple[dict[str, Any], list[str]]] = [
     ({"attributes": {"tags": [1, "a"]}}, ["späth"]),
     ({"attributes": {"tags": (True, "a")}}, ["192.0.2.7-box"]),
     ({"attributes": {"missing": None}}, []),
+    ({"seen_within": 84, "device": "phone"}, ["emeka", "zoë"]),
+    ({"app_version_below": "2.10"}, ["emeka", "ZOE2"]),
+    ({"app_version_below": "2.9"}, ["emeka", "ZOE2"]),
+    ({"app_version_below": "2.9-alpha"}, ["emeka"]),
+    ({"app_version_below": "2.1"}, []),
+    ({"app_version_below": "11", "app_version": "2.10"}, ["zoë"]),
+    ({"app_version_below": "2.10", "device": "phone"}, ["emeka"]),
+    ({"methods": ["pwd"]}, ["emeka", "ZOE2"]),
+    ({"methods": ["otp", "pwd"]}, ["emeka"]),
+    ({"methods": ["ot"]}, []),
+    ({"mfa": True}, ["emeka", "zoë"]),
+    ({"mfa": True, "methods": ["hwk"]}, ["zoë"]),
+    ({"mfa": False, "device": "Phone"}, ["ZOE2"]),
+    ({"mfa": False, "uid": "emeka"}, ["emeka"]),
+    ({"device": "phone", "without": SessionFilter(uid="zoë")}, ["emeka"]),
+    ({"device": "phone", "without": SessionFilter(app="news")}, ["emeka"]),
+    ({"device": "phone", "without": SessionFilter(app_version_below="2.10")}, ["zoë"]),
+    ({"device": "phone", "without": SessionFilter(device="phone")}, []),
+    ({"device": "phone", "without": SessionFilter(device="tablet")}, ["emeka", "zoë"]),
+    ({"device": "phone", "without": SessionFilter(device="phone", app="shop")}, ["zoë"]),
+    ({"device": "phone", "without": SessionFilter(attributes={"plan": "pro"})}, ["zoë"]),
+    ({"device": "phone", "without": SessionFilter(attributes={"plan": "free"})}, ["emeka", "zoë"]),
+    ({"ip": "192.0.2.0/24", "without": SessionFilter(ip="192.0.2.7")}, ["zoë", "kim"]),
+    ({"text": "192.0.2.", "without": SessionFilter(text="zoe")}, ["emeka", "kim", "192.0.2.7-box"]),
+    ({"name_contains": "ng", "without": SessionFilter(name_prefix="nguyen")}, ["zoë", "ZOE2"]),
+    ({"uid": "emeka", "without": SessionFilter(mfa=True)}, ["emeka"]),
+    ({"mfa": True, "without": SessionFilter(methods=["pwd"])}, ["zoë"]),
+    ({"without": SessionFilter(mfa=False)}, ["emeka", "zoë"]),
+    ({"device": "phone", "without": SessionFilter(methods=["ot"])}, ["emeka", "zoë"]),
+    (
+        {"without": SessionFilter(device="phone")},
+        [
+            "emeka",
+            "ZOE2",
+            "a:b",
+            "ü😀",
+            "kim",
+            " padded",
+            "plain",
+            "x" * 100,
+            "192.0.2.7-box",
+            "späth",
+        ],
+    ),
     # Combinations.
     ({"text": "zoe", "device": "phone"}, ["zoë"]),
     ({"text": "emeka", "os": "Android", "attributes": {"plan": "pro"}}, ["emeka"]),
@@ -192,6 +242,18 @@ EACH_FIELD: list[tuple[dict[str, Any], list[str]]] = [
 ]
 
 
+TIMED = {"idle_for", "seen_within"}
+"""Here the answers of EACH_FIELD are those to sessions that were last seen when ``check_each_field`` says."""
+
+
+def names_a_label(asked: dict[str, Any]) -> bool:
+    return any(CONDITIONS[name].label or (name == "without" and names_a_label(vars_of(asked[name]))) for name in asked)
+
+
+def vars_of(session_filter: SessionFilter) -> dict[str, Any]:
+    return {name: getattr(session_filter, name) for name in session_filter.given}
+
+
 def times(p: P) -> list[tuple[dict[str, Any], int]]:
     now = p.clock.ms / 1000
     return [
@@ -202,6 +264,14 @@ def times(p: P) -> list[tuple[dict[str, Any], int]]:
         ({"logged_in_after": now - 60, "logged_in_before": now - 30}, 3),
         ({"logged_in_after": now + 5}, 0),
         ({"text": "zoe", "logged_in_before": now - 30}, 1),
+        ({"text": "zoe", "without": SessionFilter(logged_in_before=now - 30)}, 1),
+        ({"device": "phone", "without": SessionFilter(logged_in_after=now - 29.999, logged_in_before=now)}, 1),
+        ({"without": SessionFilter(logged_in_after=now - 29.999)}, 10),
+        ({"seen_within": 25}, 11),
+        ({"seen_within": 24}, 10),
+        ({"seen_within": 84, "idle_for": 25}, 1),
+        ({"without": SessionFilter(seen_within=24)}, 2),
+        ({"without": SessionFilter(idle_for=26)}, 11),
         ({"ip": "192.0.2.0/24", "logged_in_after": now - 30}, 2),
         ({"uid": "emeka", "logged_in_before": now - 10}, 1),
         ({"device": "phone", "logged_in_before": now - 10}, 1),
@@ -563,7 +633,7 @@ def test_a_session_ended_by_a_revocation_is_found_by_no_filter(p: P, bed: Bed) -
         bed.raw.hset(shard.meta, "revoked", p.clock.ms - 60_000)
     sessions = list(p.iter_sessions())
     for asked, expected in EACH_FIELD:
-        if "idle_for" not in asked:
+        if TIMED.isdisjoint(asked):
             old = {uid for uid, age, _ in CAST if age >= 60}
             assert uids(p, sessions, **asked) == [uid for uid in expected if uid not in old], asked
     assert p.count_sessions() == len(list(p.iter_sessions())) == 5
@@ -579,9 +649,7 @@ def test_a_foreign_type_under_an_index_gives_no_wrong_result(p: P, bed: Bed, fam
         bed.raw.delete(getattr(shard, family))
         bed.raw.set(getattr(shard, family), "foreign")
     for asked, expected in EACH_FIELD:
-        if "idle_for" in asked or (
-            family == "labels" and not {"device", "app", "app_version", "os", "browser"}.isdisjoint(asked)
-        ):
+        if not TIMED.isdisjoint(asked) or (family == "labels" and names_a_label(asked)):
             continue  # without the texts of the labels, no session has a device
         session_filter = SessionFilter(**asked)
         for answer in (
@@ -629,6 +697,18 @@ def test_a_foreign_or_damaged_record_is_skipped(p: P, bed: Bed) -> None:
     for asked in questions:
         found = [session.uid for session in p.iter_sessions(SessionFilter(**asked))]
         assert found == ([] if "app" in asked else [f"u{n}" for n in range(3, 9)]), asked
+
+
+@on("valkey-sync", "redis7-async")
+def test_a_scan_goes_on_where_each_script_has_used_up_its_time(p: P, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = WALK_SESSIONS.text.replace("MAX_SECONDS = 100, 0.005", "MAX_SECONDS = 1, -1")
+    assert text != WALK_SESSIONS.text
+    monkeypatch.setattr(WALK_SESSIONS, "text", text)
+    monkeypatch.setattr(WALK_SESSIONS, "sha", sha1(text.encode(), usedforsecurity=False).hexdigest())
+    monkeypatch.setattr(list_sessions, "BUDGET", 0)
+    p.freeze()
+    fill(p, CAST)
+    assert find(p, seen_within=9, device="phone") == ["emeka:session-0", "zoë:session-2"]
 
 
 @on("valkey-sync", "cluster-async")
@@ -739,7 +819,7 @@ def test_facets_are_exact_when_the_label_table_is_full(bed: Bed, monkeypatch: py
     fill(p, CAST)
     sessions = list(p.iter_sessions())
     for asked, expected in EACH_FIELD:
-        if "idle_for" not in asked:
+        if TIMED.isdisjoint(asked):
             assert uids(p, sessions, **asked) == expected, asked
 
 
@@ -769,6 +849,39 @@ def test_damaged_counters_are_left_out_of_facets(bed: Bed) -> None:
     assert p.facets("device") == {"phone": 1}
     assert p.facets("os") == {}
     assert find(p, device="phone")
+
+
+SEVERAL_WORDS = [
+    "Amina Okafor", "Okafor Amina", "Amina Grace Okafor", "Okafor, Grace", "Mari Adams", "Maria Adams", "An Nabil",
+    "Anna Nabil", "Jürgen Müller Anna", "Mueller Anna", "O'Neill-Berg Anna", "Neill O", "a b c d e f g h i j", "i a",
+    "Maria Fernanda Gonzalez Rodriguez de la Cruz Santos", "Santos Maria", "Иван Сергеевич Тургенев", "Тургенев Иван",
+    "+49 30 1234567", "30 49",
+]  # fmt: skip
+
+
+@on("valkey-sync", soak=("cluster-sync",))
+def test_several_words_find_the_same_by_the_entries_of_one_of_them(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entry of a start of a name shows what stands before it, or that it does not show all."""
+    p = bed.connect()
+    p.freeze()
+    for number, name in enumerate(SEVERAL_WORDS):
+        alias = f"{name.split()[-1].lower()}.{number}@example.com" if name.isascii() else ()
+        p.login(f"u{number}", name=name, aliases=alias, session_id=f"session-{number}")
+    sessions = list(p.iter_sessions())
+    asked = {
+        f"{b} {a}" for name in SEVERAL_WORDS for a, b in itertools.permutations(name.replace(",", "").split()[:3], 2)
+    }
+    asked |= {f"{b[:2]} {a}" for a, b in (text.split() for text in sorted(asked))} | {
+        "maria gonzalez santos",
+        "anna berg o",
+    }
+    monkeypatch.setattr(planner, "GATHER_US", dict.fromkeys(planner.GATHER_US, 0.0))  # always by the index
+    monkeypatch.setattr(planner, "CONTAINS_US", 0.0)
+    for text in sorted(asked):
+        expected = sorted(session.uid for session in sessions if found_by(session, p.clock.ms, {"text": text}))
+        page = p.list_sessions(SessionFilter(text=text))
+        assert (sorted(session.uid for session in page), page.total) == (expected, len(expected)), text
+        assert sorted(person.uid for person in p.people(text)) == expected, text
 
 
 @on("valkey-sync", "cluster-sync", soak=("sync",))

@@ -66,6 +66,12 @@ WORDS: Final = [
     "ø",
     "b.an@no.an",
     "+49 (0)30 10-1",
+    "030 10-1001",
+    "b.an+no@an.no",
+    "たな",
+    "タナ",
+    "ىي",
+    "١٠",
     "0049301019",
     "10",
 ]
@@ -113,7 +119,8 @@ def _login(rng: random.Random, now: float) -> dict[str, Any]:
         "ip": lambda: rng.choice(IPS),
         "device": lambda: rng.choice(["phone", "Phone", "desk"]),
         "app": lambda: rng.choice(["shop", "news"]),
-        "app_version": lambda: rng.choice("123"),
+        "app_version": lambda: rng.choice(["1", "2", "2.9", "2.10", "2.10-beta", "x"]),
+        "methods": lambda: rng.choice([["pwd"], ["pwd", "otp"], ["hwk"]]),
         "user_agent": lambda: rng.choice(AGENTS),
         "attributes": lambda: {key: rng.choice(VALUES) for key in "pq" if rng.random() < 0.7},
         "idle_timeout": lambda: rng.choice([SPAN + 5, 10**5]),
@@ -128,7 +135,7 @@ def _login(rng: random.Random, now: float) -> dict[str, Any]:
     return row
 
 
-def _question(rng: random.Random, now: float) -> dict[str, Any]:
+def _question(rng: random.Random, now: float, *, is_inner: bool = False) -> dict[str, Any]:
     def piece() -> str:
         text = _text(rng, 2)
         start = rng.randrange(len(text)) if rng.random() < 0.3 else 0
@@ -140,7 +147,22 @@ def _question(rng: random.Random, now: float) -> dict[str, Any]:
             [
                 *(piece(), piece(), " ".join(reversed(piece().split())) or "a", rng.choice(UIDS)),
                 *(rng.choice(UIDS).strip()[:1], rng.choice(BLOCKS), "10.", "10.0.", "10.0", "101", "+4930", "030 101"),
-                *("uen", "@no", "no.an", "an, no", "an,no b", f"session-{rng.randrange(9)}"),
+                *(
+                    "uen",
+                    "@no",
+                    "no.an",
+                    "an, no",
+                    "an,no b",
+                    "101001",
+                    "<b.an@an.no>,",
+                    "يى",
+                    "ﾀﾅ",
+                    "10.0.0.1:80",
+                    "+49 30 101001",
+                    "u10:session-1",
+                    "2001:db8:1",
+                    f"session-{rng.randrange(9)}",
+                ),
             ]
         ),
         "uid": lambda: rng.choice(UIDS),
@@ -149,12 +171,16 @@ def _question(rng: random.Random, now: float) -> dict[str, Any]:
         "ip": lambda: rng.choice(BLOCKS),
         "device": lambda: rng.choice(["phone", "Phone", "desk", "tv"]),
         "app": lambda: rng.choice(["shop", "news"]),
-        "app_version": lambda: rng.choice("1234"),
+        "app_version": lambda: rng.choice(["1", "2", "2.9", "3"]),
+        "app_version_below": lambda: rng.choice(["2", "2.10", "2.10-rc", "3", "0.1"]),
         "os": lambda: rng.choice(["Linux", "Other"]),
         "browser": lambda: rng.choice(["Firefox", "curl", "Safari"]),
         "logged_in_after": lambda: round(now - rng.randrange(SPAN * 2) / 2, 3),
         "logged_in_before": lambda: round(now - rng.randrange(SPAN * 2) / 2, 3),
         "idle_for": lambda: rng.randrange(SPAN // 2),
+        "seen_within": lambda: rng.randrange(1, SPAN),
+        "methods": lambda: rng.choice([["pwd"], ["otp", "pwd"], ["sms"]]),
+        "mfa": lambda: rng.random() < 0.5,
         "new_device": lambda: True,
         "on_behalf": lambda: True,
         "sign_in_required": lambda: True,
@@ -167,6 +193,10 @@ def _question(rng: random.Random, now: float) -> dict[str, Any]:
     asked = {field: optional[field]() for field in chosen if field != "uid" or rng.random() < 0.3}
     if asked.get("logged_in_after", 0) >= asked.get("logged_in_before", now + 1):
         del asked["logged_in_after"]  # it would be refused
+    if not is_inner and rng.random() < 0.25:
+        inner = SessionFilter(**_question(rng, now, is_inner=True))
+        if inner.given:
+            asked["without"] = inner
     return asked
 
 

@@ -101,9 +101,10 @@ def test_the_latest_address_is_stored_and_the_login_address_kept(p: P) -> None:
     assert (seen.ip, seen.last_ip) == (None, "192.0.2.4")
 
 
-def test_the_absolute_deadline_never_moves(p: P) -> None:
+def test_the_absolute_deadline_moves_only_by_change_timeouts(p: P) -> None:
     p.freeze()
-    login = p.login("ada", idle_timeout=100, absolute_timeout=250)
+    login = p.login("ada", idle_timeout=100, absolute_timeout=900)
+    p.change_timeouts("ada", absolute_timeout=250, by="sam", reason="test")
     for _ in range(3):
         p.advance(80)
         seen = p.validate(login.token).session
@@ -295,7 +296,21 @@ def test_a_session_of_another_user_is_not_accepted(p: P) -> None:
 
 
 @on("valkey")
-def test_an_invalid_address_is_refused_before_anything_is_sent(p: P) -> None:
+def test_an_address_that_cannot_be_read_is_none(p: P) -> None:
+    login = p.login("ada", ip="192.0.2.7:4711")
+    for ip in ("localhost", "300.1.1.1", "", "unknown"):
+        assert p.validate(login.token, ip=ip)
+        session = p.validate_session("ada", login.session.session_id, ip=ip).session
+        assert session is not None
+        assert (session.ip, session.last_ip) == ("192.0.2.7", "192.0.2.7")
+    session = p.validate(login.token, ip="[2001:db8::9]:443").session
+    assert session is not None
+    assert session.last_ip == "2001:db8::9"
+
+
+@on("valkey")
+def test_an_invalid_address_is_refused_before_anything_is_sent(bed: Bed) -> None:
+    p = bed.connect(unfit="refuse")
     login = p.login("ada")
     with pytest.raises(InvalidArgument, match=r"^ip must be an IPv4 or IPv6 address\.$"):
         p.validate(login.token, ip="localhost")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from presence_core import Block, InvalidArgument, LoginRefused, PublicBlock
-from presence_core.operations.sessions.replica_ack import set_again
+from presence_core.operations.sessions.held_ends import set_again
 from tests.conftest import Bed, on
 from tests.support.facade import P
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from presence_core import BlockRule, InvalidArgument, LoginRefused, OutcomeUnknown, Unavailable
-from presence_core.operations.sessions.held_changes import rules_calls
 from presence_core.operations.staff import block_rules as operations
 from presence_core.operations.staff import rule_storage
+from presence_core.operations.staff.rule_storage import rules_calls
 from presence_core.scripts.calls import Call
 from presence_core.scripts.staff import STORE_BLOCK_RULES
 from tests.conftest import Bed, every_backend, every_topology, on

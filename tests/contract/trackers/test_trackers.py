@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import re
 import threading
@@ -516,4 +517,4 @@ def test_sync_and_async_trackers_have_the_same_methods() -> None:
                 (p.name, p.kind, p.default) for p in other.parameters.values()
             ]
             if method not in ("__init__", "from_url"):
-                assert inspect.iscoroutinefunction(getattr(theirs, method))
+                assert asyncio.iscoroutinefunction(getattr(theirs, method))

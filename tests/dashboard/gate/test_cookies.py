@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.dashboard.gate.team_in_mode import TeamInMode, team_in_mode
+from tests.dashboard.gate.conftest import TeamInMode, team_in_mode
 
 PUBLIC = "online.example.com"
 

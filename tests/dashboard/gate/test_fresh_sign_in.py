@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 from presence_core import Presence
 from presence_dashboard import texts
 from presence_dashboard.components.block_choice import choice_key
+from presence_dashboard.components.kick_dialog import timeout_choice
 from presence_dashboard.gate.staff_sessions import COOKIE, StaffSessions
 from tests.dashboard.conftest import click, log_in, open_page, press, sign_in, tables, tick, tick_member
 from tests.support.behind_gate import stand_behind_gate
@@ -48,6 +49,11 @@ def person(button: str) -> tuple[AppTest, str]:
     return app, "danger-1" if button == "block" else "confirm-1"
 
 
+def longer_timeouts() -> tuple[AppTest, str]:
+    app, button = person("timeouts-all")
+    return app.selectbox(key="idle-1").select("28800").run(), button
+
+
 def erasure() -> tuple[AppTest, str]:
     app = open_page("person", q="user00")
     app.text_input(key="erase-reason").set_value("asked").run()
@@ -78,6 +84,7 @@ def member_button(key: str) -> Callable[[], tuple[AppTest, str]]:
 PLACES: dict[str, Callable[[], tuple[AppTest, str]]] = {
     "bulk kick": bulk_kick,
     "block": lambda: person("block"),
+    "longer timeouts": longer_timeouts,
     "erase": erasure,
     "export": lambda: (open_page("person", q="user00"), "privacy-export"),
     "rule": rule,
@@ -176,6 +183,23 @@ def test_an_action_that_is_continued_spares_the_sessions_that_it_spared_before(
     app = click(open_page(), "draft-continue")
     assert app.checkbox(key=keep).value
     assert app.button(key=confirm).label == texts.confirm(1)
+
+
+def test_an_unfinished_change_of_timeouts_keeps_its_choice_unless_it_is_no_longer_offered(
+    token: str, staff: StaffSessions, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, confirm = longer_timeouts()
+    app.text_area(key="reason-1").set_value("Night shift").run()
+    renew(token, staff, monkeypatch)
+    app = click(open_page(), "draft-continue")
+    assert (app.selectbox(key="idle-1").value, app.text_area(key="reason-1").value) == ("28800", "Night shift")
+    with monkeypatch.context() as patch:
+        patch.setattr(timeout_choice, "TIMEOUTS", (300,))  # as for a role that may only shorten
+        app.run()
+    assert app.selectbox(key="idle-1").value == ""
+    app.run()
+    click(app.selectbox(key="idle-1").select("28800").run(), confirm)
+    assert [session.idle_timeout for session in presence.sessions("user00")] == [28_800]
 
 
 def test_unblocking_asks_too(token: str, presence: Presence) -> None:

@@ -88,7 +88,7 @@ FORWARDED = (
     ),
     *("X-Cluster-Client-IP", "Fastly-Client-IP", "Fly-Client-IP", "X-Azure-ClientIP", "X-Original-Forwarded-For"),
     *("X-Amzn-Trace-Id", "X-Auth-Request-Email", "X-Remote-User", "Remote-User", "Tailscale-User-Login", "Client-IP"),
-    "X-Envoy-External-Address",
+    *("X-Envoy-External-Address", "DO-Connecting-IP", "X-Vercel-Forwarded-For", "X-Forwarded"),
 )
 
 

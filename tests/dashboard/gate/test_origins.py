@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from presence_dashboard import texts
-from tests.dashboard.gate.team_in_mode import MODES, TeamInMode, team_in_mode
+from tests.dashboard.gate.conftest import TeamInMode
 from tests.dashboard.wire import Wire
 
-
-@pytest.fixture(scope="module", params=MODES)
-def team(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TeamInMode]:
-    with team_in_mode(request.param, tmp_path_factory.mktemp(request.param)) as made:
-        yield made
+pytestmark = pytest.mark.xdist_group("gate")
 
 
 def foreign(team: TeamInMode) -> list[str]:

@@ -10,7 +10,7 @@ from typing import NoReturn
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from presence_core import InvalidArgument, OutcomeUnknown, Presence
+from presence_core import InvalidArgument, InvalidCode, OutcomeUnknown, Presence
 from presence_core.files.password_file import PasswordFile
 from presence_dashboard import drafts, texts
 from presence_dashboard.actions import staff_members
@@ -112,10 +112,10 @@ def test_a_password_that_is_shown_is_gone_when_the_page_changes_or_some_minutes_
     [
         ("  ", "viewer", texts.STAFF_NAME_MISSING),
         ("sam", None, texts.STAFF_ROLE_MISSING),
-        ("DANA", "viewer", texts.ERROR_FIELD["name"]["staff already"]),
-        ("sam\ndana", "viewer", texts.ERROR_FIELD["name"]["128 bytes"]),
-        ("da\u202ena", "viewer", texts.ERROR_FIELD["name"]["128 bytes"]),
-        ("é" * 65, "viewer", texts.ERROR_FIELD["name"]["128 bytes"]),
+        ("DANA", "viewer", texts.ERROR_FIELD["name"]["exists"]),
+        ("sam\ndana", "viewer", texts.ERROR_FIELD["name"]["not_a_staff_name"]),
+        ("da\u202ena", "viewer", texts.ERROR_FIELD["name"]["not_a_staff_name"]),
+        ("é" * 65, "viewer", texts.ERROR_FIELD["name"]["not_a_staff_name"]),
     ],
 )
 def test_a_name_or_role_that_cannot_be_added_gets_one_sentence_and_changes_nothing(
@@ -141,7 +141,7 @@ def test_two_admins_who_add_the_same_member_at_once_get_one_password_that_works(
 
     monkeypatch.setattr(Presence, "add_staff", second)
     add(team, "sam", "admin")
-    assert [error.value for error in team.warning] == [texts.action_failed(texts.ERROR_FIELD["name"]["the role"])]
+    assert [error.value for error in team.warning] == [texts.action_failed(texts.ERROR_FIELD["name"]["exists"])]
     assert file.path.read_bytes() == before
     member = presence.staff_member("sam")
     assert member is not None
@@ -169,7 +169,7 @@ def test_on_a_full_disk_no_member_is_added(
         patch.setattr("presence_core.files.password_file.os.fsync", full)
         add(team, "sam", "viewer")
     assert [error.value for error in team.warning] == [
-        texts.action_failed(texts.ERROR_FIELD["PRESENCE_STAFF_FILE"]["No space"])
+        texts.action_failed(texts.ERROR_FIELD["PRESENCE_STAFF_FILE"]["disk_full"])
     ]
     assert presence.staff_member("sam") is None
     assert file.path.read_bytes() == before
@@ -211,10 +211,11 @@ def test_staff_cannot_reset_their_own_password_and_no_one_without_a_role(
     login = sign_ins.login("dana", attributes={PASSWORD: stored.version})
     stand_behind_gate(monkeypatch, {COOKIE: login.token})
     monkeypatch.setenv("PRESENCE_DASHBOARD_ACCESS", "password")
-    for name, part in (("dana", "your own"), ("stranger", "must have a role")):
+    codes: dict[str, InvalidCode] = {"dana": "own_password", "stranger": "no_role"}
+    for name, code in codes.items():
         with pytest.raises(InvalidArgument) as refused:
             staff_members.reset_password(presence, name)
-        assert plain(refused.value) == texts.ERROR_FIELD["name"][part]
+        assert plain(refused.value) == texts.ERROR_FIELD["name"][code]
     assert file.verify("dana", SECRET)
     assert staff_members.reset_password(presence, "alex").member == "alex"
 
@@ -225,7 +226,7 @@ def test_a_removed_member_loses_password_sign_ins_saved_items_and_draft(
     file.set("alex", SECRET)
     login = sign_ins.login("alex")
     presence.save_item("view", "mine", "q=a", by="alex")
-    drafts._drafts["alex"] = Draft("kick", "Kick", None, {"reason": "x"}, "", None, 0.0)
+    drafts._drafts["alex"] = Draft("kick", str, None, {"reason": "x"}, "", None, 0.0)
     tick_member(team, 0)
     team.button(key="remove").click().run()
     assert texts.staff_removed("**alex**") in toasts(team)
@@ -239,7 +240,7 @@ def test_a_removed_member_loses_password_sign_ins_saved_items_and_draft(
 def test_the_last_admin_keeps_the_password_when_a_removal_is_refused(team: AppTest, file: PasswordFile) -> None:
     tick_member(team, 1)
     team.button(key="remove").click().run()
-    assert texts.ERROR_FIELD["name"]["last admin"] in toasts(team)
+    assert texts.ERROR_FIELD["name"]["last_admin"] in toasts(team)
     assert file.verify("dana", SECRET)
 
 

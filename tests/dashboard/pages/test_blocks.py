@@ -87,6 +87,41 @@ def test_tickets_are_links_where_the_ticket_system_has_an_address(
         assert texts.labelled(texts.LABEL_TICKET, link) in said(app), "the timeline has it too"
 
 
+def test_blocks_report_and_history_link_tickets(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRESENCE_TICKET_URL", "https://tickets.example.com/{ticket}?view=1")
+    link = '<a href="https://tickets.example.com/FR-1?view=1">FR-1</a>'
+    fraud(presence, "dana")
+    presence.add_block_rule(network="198.51.100.0/24", by="alex", reason="Attack", expected=1, ticket="FR-1")
+    html = {}
+    for page in ("blocks", "report", "history"):
+        app.query_params["view"] = "blocks"
+        app.switch_page(f"views/{page}/{page}.py").run()
+        assert not app.exception
+        html[page] = "".join(element.proto.body for element in app.get("html"))
+        if page != "report":
+            frame = app.dataframe[0].value
+            assert list(frame[texts.LABEL_TICKET if page == "blocks" else "ticket"]) == [
+                "https://tickets.example.com/FR-1?view=1"
+            ]
+    assert html["blocks"].count(link) == 1
+    assert html["report"].count(link) == 3, "in the list of tickets and in both rows"
+
+
+def test_a_pasted_address_of_a_ticket_is_stored_as_the_ticket(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRESENCE_TICKET_URL", "https://tickets.example.com/{ticket}")
+    log_in(presence, 1)
+    tick(app.run(), 0)
+    app.button(key="kick-selected").click().run()
+    app.text_input(key="ticket-1").set_value("https://tickets.example.com/FR-2?" + "x" * 80).run()
+    assert app.text_input(key="ticket-1").value == "FR-2"
+    confirm(app)
+    assert [end.ticket for end in presence.ended("user00")] == ["FR-2"]
+
+
 def test_changing_a_block_opens_filled_in_and_keeps_the_end(app: AppTest, presence: Presence) -> None:
     fraud(presence, "dana", 3600)
     before = presence.blocked("dana")

@@ -181,7 +181,7 @@ def test_an_outage_leaves_the_last_good_data_on_the_page(app: AppTest, presence:
 def test_while_redis_is_away_nothing_but_the_counts_asks_it(
     app: AppTest, presence: Presence, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_room, "KEEP_FAILURE", 60.0)
+    monkeypatch.setattr(store_room, "AWAY", 60.0)
     asked: list[Presence] = []
 
     def ask(client: Presence) -> bool:
@@ -236,7 +236,7 @@ def test_the_feed_tells_who_came_and_who_went_and_why(app: AppTest, presence: Pr
     assert len(links) == 4
     assert set(links) == {("`Ada [x](y)`", "q=ada"), ("`Bob [x](y)`", "q=bob")}
     assert "kicked by **dana**: `**Shared** account`" in captions(app)
-    assert texts.LIVE_SIGNED_OUT in captions(app)
+    assert texts.LIVE_ENDED["logout"] in captions(app)
     assert f"{texts.LIVE_LOGGED_IN} · `:red[Mac]`" in captions(app)
 
 

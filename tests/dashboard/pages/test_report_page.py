@@ -78,6 +78,18 @@ def test_a_bulk_kick_is_one_row_with_the_figures_of_its_job_and_its_filter_in_wo
     assert (row.reason, row.ticket) == ("Broken version", "INC-1")
 
 
+def test_a_bulk_kick_says_which_sessions_it_left_out(presence: Presence) -> None:
+    presence.login("lee", app="ios", app_version="7.4", methods=["pwd"])
+    kept = SessionFilter(methods=["otp", "pwd"], mfa=True, logged_in_after=1_700_000_000)
+    asked = SessionFilter(app_version_below="7.10", mfa=False, seen_within=60, without=kept)
+    presence.kick_where(asked, by="dana", reason="Old version", expected=1)
+    [row] = worded_rows(report_of(presence), ADMIN, UTC)
+    assert row.filter == (
+        "app version below 7.10, active in the last 60 s, without a second factor, "
+        "but not: signed in since 2023-11-14 22:13:20, signed in with otp, pwd, with a second factor"
+    )
+
+
 def test_the_figures_of_a_bulk_kick_have_the_separators_of_the_language(presence: Presence) -> None:
     kick_app(presence, "dana")
     report = report_of(presence)
@@ -169,8 +181,8 @@ def test_the_page_shows_own_actions_first_and_typed_text_as_text(app: AppTest, p
     kick(presence, "ann", "dana", sessions=2)
     kick(presence, "ben", "local operator", reason=HOSTILE)
     open_report(app, time="since-00:00")
-    headings = [text.value for text in app.markdown if text.value.startswith("####")]
-    assert headings == [f"#### **local operator** ({texts.REPORT_YOU})", "#### **dana**"]
+    headings = [text.value for text in app.markdown if text.value.startswith("### ")]
+    assert headings == [f"### **local operator** ({texts.REPORT_YOU})", "### **dana**"]
     assert "<script>" not in html(app)
     assert "&lt;script&gt;" in html(app)
     assert "export-report" in [button.key for button in app.button]

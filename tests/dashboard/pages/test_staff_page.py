@@ -50,10 +50,10 @@ def test_the_last_admin_is_neither_demoted_nor_removed(team: AppTest, presence: 
     tick_member(team, 1)
     team.selectbox(key="role-dana@example.com-admin").select("stats").run()
     team.button(key="set-role").click().run()
-    assert texts.ERROR_FIELD["name"]["last admin"] in toasts(team)
+    assert texts.ERROR_FIELD["name"]["last_admin"] in toasts(team)
     tick_member(team, 1)
     team.button(key="remove").click().run()
-    assert texts.ERROR_FIELD["name"]["last admin"] in toasts(team)
+    assert texts.ERROR_FIELD["name"]["last_admin"] in toasts(team)
     assert [(member.name, member.role) for member in presence.staff()] == [
         ("alex", "support"),
         ("dana@example.com", "admin"),

@@ -108,6 +108,26 @@ def test_all_that_match_are_kicked_and_no_one_else(app: AppTest, presence: Prese
     assert not [button for button in app.button if button.key == f"hide-{job.id}"]
 
 
+def test_after_a_kick_of_all_the_list_says_that_they_have_ended(app: AppTest, presence: Presence) -> None:
+    log_in(presence, 3)
+    log_in(presence, 1, "other")
+    app.query_params["q"] = "user"
+    kick_all(ask(app.run()), "3")
+    assert [header.value for header in app.subheader] == [texts.EMPTIED_TITLE]
+    assert texts.EMPTIED in words(app)
+    app.button(key="refresh").click().run()
+    assert texts.EMPTIED in words(app)
+    app.text_input(key="q").set_value("nobody").run()
+    assert [header.value for header in app.subheader] == [texts.NO_MATCH_TITLE]
+    app.text_input(key="q").set_value("").run()
+    presence.kick("other00", by="alex", reason="test")
+    app.button(key="refresh").click().run()
+    assert texts.EMPTIED in words(app), "not that no one has ever logged in"
+    log_in(presence, 1, "late")
+    app.button(key="refresh").click().run()
+    assert uids(app) == ["late00"]
+
+
 @pytest.mark.parametrize("typed", ["", "59", "6 0", "all"])
 def test_the_number_must_be_typed_as_it_is(app: AppTest, presence: Presence, typed: str) -> None:
     users = log_in(presence, 3)
@@ -378,7 +398,7 @@ def test_the_file_has_the_places_or_masks_them_with_the_address(server: Server, 
     with Presence.from_url(server.url, Settings(timeout=0.5, place_file=places)) as presence:
         session = presence.login("dana", ip="192.0.2.7").session
     [row] = csv.reader(io.StringIO(csv_export.csv(csv_export.SESSION_COLUMNS, [session], header=False)))
-    assert row[-5:] == ["FR", "'=1+1", "Net", "64500", "False"]
+    assert row[-6:] == ["FR", "'=1+1", "Net", "64500", "False", "False"]
     masked = csv_export.csv(csv_export.SESSION_COLUMNS, [session], header=False, masked=frozenset({"ip"}))
     assert not any(word in masked for word in ("FR", "1+1", "Net", "64500"))
 

@@ -9,7 +9,9 @@ from streamlit.testing.v1 import AppTest
 
 from presence_core import Presence
 from presence_dashboard import drafts, texts
+from presence_dashboard.data.browser_tab import Tab
 from presence_dashboard.gate.staff_sessions import StaffSessions
+from presence_dashboard.language import in_language
 from tests.dashboard.conftest import SCRIPT, click, log_in, open_page, sign_in, tick
 
 IDLE, ABSOLUTE = 1_800, 43_200
@@ -145,6 +147,74 @@ def test_a_bulk_kick_is_counted_again_when_its_draft_is_continued(
         "Old version", "FR-2",
     )  # fmt: skip
     assert "**2** sessions" in " ".join(element.value for element in app.markdown)
+
+
+def test_a_dialog_without_a_typed_text_leaves_no_draft(
+    staff: StaffSessions, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log_in(presence, 1)
+    presence.block("user00", by="alex", reason="Fraud", message="Call us.", ticket="FR-1")
+    sign_in(staff, monkeypatch, age=100, idle=5)
+    click(tick(open_page(), 0), "kick-selected")  # only opened
+    app = write_kick(open_page())
+    app.text_area(key="reason-1").set_value("")
+    app.text_area(key="message-1").set_value(" ")
+    app.text_input(key="ticket-1").set_value("").run()  # typed and deleted
+    click(open_page("person", q="user00"), "block")  # filled with the existing block
+    sign_in(staff, monkeypatch, age=10, idle=5)
+    assert "draft-continue" not in keys(open_page())
+    app = click(open_page("person", q="user00"), "block")
+    app.text_area(key="reason-1").set_value("Fraud, chargeback").run()
+    sign_in(staff, monkeypatch, age=5, idle=5)
+    assert "draft-continue" in keys(open_page())
+
+
+def test_the_offer_of_a_draft_has_the_language_of_its_page(
+    staff: StaffSessions, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log_in(presence, 2)
+
+    def offer() -> str:
+        sign_in(staff, monkeypatch, age=10, idle=5)
+        german = AppTest.from_file(SCRIPT, default_timeout=30)
+        german.context["locale"] = "de"
+        return next(part.value for part in german.run().markdown if "Stunde" in part.value)
+
+    sign_in(staff, monkeypatch, age=100, idle=5)
+    write_kick(open_page())
+    with in_language("de"):
+        assert offer() == texts.draft_kept(f"**{texts.KICK_ONE}** **Person 1**")
+    app = click(open_page(), "kick-all")
+    app.text_area(key="bulk-reason-1").set_value("Old version").run()
+    with in_language("de"):
+        assert offer() == texts.draft_kept(f"**{texts.BULK_TITLE_EVERYONE}** {texts.BULK_EVERYONE}")
+
+
+def test_a_draft_is_offered_in_one_tab_that_was_opened_after_it_was_written(
+    staff: StaffSessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sign_in(staff, monkeypatch, age=100, idle=5)
+    opened = {name: Tab(opened_at=time.monotonic() + later) for name, later in
+              (("before", -1), ("writer", -1), ("reloaded", 1), ("later", 2))}  # fmt: skip
+    still_open, current = set(opened), "writer"
+    monkeypatch.setattr(drafts, "this_tab", lambda: opened[current])
+    monkeypatch.setattr(drafts, "tab_id", lambda: current)
+    monkeypatch.setattr(drafts, "is_open", lambda tab: tab in still_open)
+
+    def offering() -> list[str]:
+        nonlocal current
+        found = []
+        for current in ("before", "reloaded", "later", "writer"):
+            if current in still_open and drafts.offered("kick") is not None:
+                found.append(current)
+        return found
+
+    drafts.keep("kick", str, None, {"reason": "x"}, has_text=True)
+    assert offering() == [], "its own tab shows it"
+    still_open.remove("writer")
+    assert offering() == ["reloaded"]
+    still_open.remove("reloaded")
+    assert offering() == ["later"]
 
 
 def keys(app: AppTest) -> set[str | None]:

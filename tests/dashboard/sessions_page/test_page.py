@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -79,6 +80,52 @@ def test_pages_follow_each_other_and_lead_back(app: AppTest, presence: Presence)
     app.button(key="newest").click().run()
     assert uids(app)[0] == "user59"
     assert app.button(key="newer").disabled
+
+
+def seen_later(presence: Presence, number: int, ages: dict[int, float]) -> None:
+    """Log in users in their order. None was seen since, but for those who were seen so many seconds ago."""
+    now = time.time()
+    rows = [
+        {"uid": f"user{n:02}", "login_at": now - 600 + n, "last_seen": now - ages.get(n, 600 - n)}
+        for n in range(number)
+    ]
+    presence.login_many(rows, imported=True)
+
+
+def test_the_head_of_last_active_sorts_the_whole_list_and_paging_follows(app: AppTest, presence: Presence) -> None:
+    seen_later(presence, 60, {3: 20, 0: 10})  # on the last page by login
+    app.run()
+    app.selectbox(key="page-size").select(25).run()
+    assert table(app).data["order"] == {"name": "login", "descending": True}
+    assert [column["name"] for column in table(app).data["columns"] if column["sortsAll"]] == ["login", "seen"]
+    app.button(key="older").click().run()
+    tick(app, 0)
+    press(app, "order", "seen")
+    assert "last_seen" in app.query_params["sort"]
+    assert table(app).data["order"] == {"name": "seen", "descending": True}
+    assert table(app).data["caption"] == texts.TABLE_LABEL_LAST_ACTIVE
+    assert app.button(key="newest").disabled, "page 1"
+    assert texts.kick_selected(1) in [button.label for button in app.button], "the same sessions match"
+    shown = uids(app)
+    while not app.button(key="older").disabled:
+        app.button(key="older").click().run()
+        shown += uids(app)
+    rest = [f"user{number:02}" for number in reversed(range(60)) if number not in (0, 3)]
+    assert shown == ["user00", "user03", *rest]
+    press(app, "order", "login")
+    assert "sort" not in app.query_params
+    assert uids(app)[0] == "user59"
+    press(app, "order", "device")
+    assert uids(app)[0] == "user59", "no order of the list"
+
+
+def test_a_link_has_the_order_and_a_filter_keeps_it(app: AppTest, presence: Presence) -> None:
+    seen_later(presence, 4, {1: 10})
+    app.query_params.update({"sort": "last_seen", "q": "user"})
+    app.run()
+    assert uids(app)[0] == "user01"
+    app.button(key="clear").click().run()
+    assert (uids(app)[0], "last_seen" in app.query_params["sort"]) == ("user01", True)
 
 
 def test_a_page_that_everybody_has_left_gives_way_to_the_one_before(app: AppTest, presence: Presence) -> None:
@@ -360,12 +407,12 @@ def test_a_kick_that_was_not_made_keeps_its_dialog_and_texts(app: AppTest, serve
     with pytest.raises(Unavailable):
         open_store().presence.counts()  # so that the kick meets no connection that seems to be open
     confirm(app, "Shared account")
-    assert texts.not_kicked(1, texts.ERROR_AWAY) in [warning.value for warning in app.warning]
+    assert texts.not_kicked(1, f"{texts.ERROR_AWAY} {texts.TRY_LATER}") in [warning.value for warning in app.warning]
     assert [area.value for area in app.text_area if area.label == texts.REASON] == ["Shared account"]
     server.restart()
     log_in(presence, 1)
     open_again(app)
-    assert texts.not_kicked(1, texts.ERROR_AWAY) in [warning.value for warning in app.warning]
+    assert texts.not_kicked(1, f"{texts.ERROR_AWAY} {texts.TRY_LATER}") in [warning.value for warning in app.warning]
     confirm(app, "Shared account")
     assert not [area for area in app.text_area if area.label == texts.REASON]
 
@@ -388,7 +435,7 @@ def test_a_kick_without_an_answer_says_so_and_is_looked_at_again(
 
 
 def test_a_failure_is_shared_for_a_moment_and_not_longer(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_room, "KEEP_FAILURE", 60.0)
+    monkeypatch.setattr(store_room, "AWAY", 60.0)
     store = Store(lambda: Presence.from_url(server.url, Settings(timeout=PATIENT)))
     assert store.counts().failure is None
     server.pause()
@@ -397,7 +444,7 @@ def test_a_failure_is_shared_for_a_moment_and_not_longer(server: Server, monkeyp
     assert failed.value is not None
     server.resume()
     assert store.counts() is failed
-    monkeypatch.setattr(store_room, "KEEP_FAILURE", 0.0)
+    monkeypatch.setattr(store_room, "AWAY", 0.0)
     assert store.counts().failure is None
     store.close()
 

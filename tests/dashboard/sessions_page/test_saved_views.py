@@ -43,7 +43,7 @@ def said(app: AppTest) -> str:
 
 
 def test_a_view_keeps_filter_and_columns_and_opens_them_again(app: AppTest, crowd: None, presence: Presence) -> None:
-    app.query_params.update({"q": "dana", "device": "iPhone"})
+    app.query_params.update({"q": "dana", "device": "iPhone", "sort": "last_seen"})
     app.run()
     app.multiselect(key="columns").set_value(["uid", "ip"]).run()
     save(app, "Danas on iPhone")
@@ -56,6 +56,7 @@ def test_a_view_keeps_filter_and_columns_and_opens_them_again(app: AppTest, crow
     assert not app.session_state["menu-views"], "the menu does not cover the list"
     assert app.text_input(key="q").value == "dana"
     assert dict(app.query_params)["device"] == "iPhone"
+    assert dict(app.query_params)["sort"] == "last_seen"
     assert app.multiselect(key="columns").value == ["uid", "ip"]
     assert presence.saved_items("view") == [], "it is not shared"
 
@@ -130,15 +131,16 @@ def test_a_view_is_shared_renamed_and_deleted_and_the_audit_has_it(
     ]
 
 
-def test_a_viewer_keeps_own_views_and_a_masked_one_sees_none_that_searches_a_text(
+def test_a_viewer_keeps_own_views_and_a_masked_one_sees_none_that_may_name_a_person(
     app: AppTest, crowd: None, presence: Presence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "viewer")
     monkeypatch.setenv("PRESENCE_DASHBOARD_MASK", "name")
     presence.save_item("view", "Danas", view_text({"q": "dana"}, []), by="sam", shared=True)
-    presence.save_item("view", "iPhones", view_text({"device": "iPhone"}, []), by="sam", shared=True)
-    assert keys(open_menu(app)) == ["view-shared-iPhones"]
+    presence.save_item("view", "Danas iPhone", view_text({"device": "Dana's iPhone"}, []), by="sam", shared=True)
+    presence.save_item("view", "Shop", view_text({"app": "shop"}, []), by="sam", shared=True)
+    assert keys(open_menu(app)) == ["view-shared-Shop"]
     assert not app.checkbox
     assert not any((button.key or "").startswith("delete-shared") for button in app.button)
     save(app, "Mine")
-    assert keys(open_menu(app)) == ["view-own-Mine", "view-shared-iPhones"]
+    assert keys(open_menu(app)) == ["view-own-Mine", "view-shared-Shop"]

@@ -17,7 +17,7 @@ from presence_dashboard.data import session_query
 from presence_dashboard.data.session_query import SessionQuery
 from presence_dashboard.roles import HIDDEN, Actor
 from presence_dashboard.views.sessions import table_columns
-from tests.dashboard.conftest import log_in, open_again, table, tables, uids
+from tests.dashboard.conftest import log_in, open_again, table, tables, uids, use_old_token
 from tests.support.fair_clock import PATIENT
 from tests.support.place_file import PLACES, city, write_place_file
 from tests.support.servers import Server
@@ -90,6 +90,8 @@ def test_a_search_for_a_network_offers_no_search_among_people_who_are_offline(ap
         ("2001:db8::/32", ["dan@example.com"]),
         ("2001:db8:", ["dan@example.com"]),
         ("2001:", ["dan@example.com"]),
+        ("192.0.2.7\n", ["u1"]),
+        ("seen at\t192.0.2.7\t" + "again and " * 60, ["u1"]),
     ],
 )
 def test_one_box_finds_by_name_uid_address_and_block(app: AppTest, crowd: None, text: str, found: list[str]) -> None:
@@ -117,7 +119,7 @@ def test_a_text_that_is_too_long_is_reported_and_nothing_can_be_kicked(app: AppT
     search(app.run(), "dan")
     assert app.text_input(key="q").proto.max_chars == 0, "the browser would not send it"
     search(app, "x" * 10_000)
-    assert [warning.value for warning in app.warning] == [texts.ERROR_FIELD["text"][""]]
+    assert [warning.value for warning in app.warning] == [texts.ERROR_FIELD["text"]["too_long"]]
     assert app.button(key="kick-all").disabled
     assert len(app.query_params["q"][0]) < 1_000, "a longer address could not be loaded again"
 
@@ -232,15 +234,17 @@ def test_a_value_without_sessions_stays_chosen_and_finds_none(app: AppTest, crow
 
 
 @pytest.mark.parametrize(
-    ("flag", "expected"), [("new_device", "laptop"), ("on_behalf", "support"), ("sign_in_required", "phone")]
+    ("flag", "expected"),
+    [("new_device", "laptop"), ("on_behalf", "support"), ("sign_in_required", "phone"), ("old_token", "tablet")],
 )
 def test_a_flag_is_a_filter_and_a_column(
-    app: AppTest, crowd: None, presence: Presence, flag: str, expected: str
+    app: AppTest, crowd: None, presence: Presence, server: Server, flag: str, expected: str
 ) -> None:
     for device in ("phone", "laptop"):
         presence.login("eve", device=device, device_id=f"device-{device}", session_id=f"session-{device}")
     presence.login("eve", device="support", on_behalf_by="sam", reason="ticket 7")
     presence.require_sign_in("eve", "session-phone", by="sam", reason="lost")
+    use_old_token(server, presence.login("eve", device="tablet").token)
     app.session_state["menu-filters"] = True
     app.run()
     assert table(app).column("status").count(texts.FLAG_SIGN_IN) == 1, "shown without a choice of columns"
@@ -250,7 +254,62 @@ def test_a_flag_is_a_filter_and_a_column(
     assert table(app).column("status" if flag == "sign_in_required" else "flags") == [texts.FLAG_WORDS[flag]]
     assert app.query_params["flag"] in (flag, [flag])
     app.button(key="chip-flag").click().run()
-    assert len(table(app).column("flags")) == 7
+    assert len(table(app).column("flags")) == 8
+
+
+@pytest.fixture
+def signed_in(crowd: None, presence: Presence) -> None:
+    """Three sessions with a version, a method of the sign-in, and one with a second factor."""
+    presence.login("eve", device="old", app_version="2.9", methods=["pwd"])
+    presence.login("eve", device="new", app_version="2.10", methods=["pwd", "otp"])
+    presence.login("eve", device="key", app_version="2.10-beta", methods=["passkey"])
+
+
+@pytest.mark.parametrize(
+    ("link", "devices", "label"),
+    [
+        ({"method": "pwd"}, ["new", "old"], texts.labelled(texts.METHOD_FILTER, texts.METHOD_WORDS["pwd"])),
+        ({"method": "otp, PWD"}, ["new"], texts.labelled(texts.METHOD_FILTER, "One-time code, Password")),
+        ({"method": "passkey"}, ["key"], texts.labelled(texts.METHOD_FILTER, "`passkey`")),
+        ({"mfa": "yes"}, ["new"], texts.MFA_WORDS["yes"]),
+        ({"mfa": "no", "below": "3"}, ["key", "old"], texts.MFA_WORDS["no"]),
+        ({"below": "2.10"}, ["key", "old"], texts.labelled(texts.BELOW_FILTER, "`2.10`")),
+        ({"seen": "900", "device": "old"}, ["old"], texts.labelled(texts.LABEL_LAST_ACTIVE, "15 min ago or less")),
+    ],
+)
+def test_the_sign_in_the_version_and_the_last_activity_are_filters(
+    app: AppTest, signed_in: None, link: dict[str, str], devices: list[str], label: str
+) -> None:
+    app.query_params.update(link)
+    assert sorted(table(app.run()).column("device")) == sorted(devices)
+    chip = app.button(key=f"chip-{next(iter(link))}")
+    assert chip.label == label
+    chip.click().run()
+    assert next(iter(link)) not in app.query_params
+
+
+def test_the_menu_has_these_filters_and_takes_a_typed_method_and_version(app: AppTest, signed_in: None) -> None:
+    app.session_state["menu-filters"] = True
+    app.run().button(key="method-otp").click().run()
+    assert table(app).column("device") == ["new"]
+    app.button(key="chip-method").click().run()
+    app.session_state["menu-filters"] = True
+    app.run().button(key="mfa-no").click().run()
+    app.session_state["menu-filters"] = True
+    app.run().button(key="seen-300").click().run()
+    app.session_state["menu-filters"] = True
+    app.run().text_input(key="typed-method").set_value("passkey").run()
+    assert table(app).column("device") == ["key"]
+    app.session_state["menu-filters"] = True
+    app.run().text_input(key="typed-below").set_value("beta").run()
+    assert texts.VERSION_MALFORMED in [caption.value for caption in app.caption]
+    assert "below" not in app.query_params, "a text that is no version is not taken"
+    app.text_input(key="typed-below").set_value(" 2.10 ").run()
+    assert table(app).column("device") == ["key"]
+    chosen = {name: app.query_params[name] for name in ("mfa", "seen", "method", "below")}
+    assert {name: [value] if isinstance(value, str) else value for name, value in chosen.items()} == {
+        "mfa": ["no"], "seen": ["300"], "method": ["passkey"], "below": ["2.10"],
+    }  # fmt: skip
 
 
 LYON, TOKYO = "192.0.2.7", "203.0.113.7"
@@ -336,6 +395,12 @@ def test_a_declared_attribute_is_a_filter_and_a_column(
         ({"device": ["Mac", "iPhone"]}, texts.link_twice("`device`")),
         ({"idle": "-1"}, texts.link_value("`idle`", texts.idle_malformed(session_query.MAX_IDLE))),
         ({"idle": "12x"}, "`idle` cannot have this value. Use whole seconds"),
+        ({"seen": "0"}, texts.link_value("`seen`", texts.seen_malformed(session_query.MAX_IDLE))),
+        ({"seen": "5m"}, texts.link_value("`seen`", texts.seen_malformed(session_query.MAX_IDLE))),
+        ({"method": "Pass word"}, texts.link_value("`method`", texts.METHOD_MALFORMED)),
+        ({"method": ","}, texts.link_value("`method`", texts.METHOD_MALFORMED)),
+        ({"mfa": "true"}, texts.link_value("`mfa`", texts.MFA_MALFORMED)),
+        ({"below": "beta"}, texts.link_value("`below`", texts.VERSION_MALFORMED)),
         ({"login": "tomorrow"}, texts.link_value("`login`", texts.TIME_MALFORMED)),
         ({"login": "2026-01-31T12:00.."}, "`login` cannot have this value."),
         ({"login": "0001-01-01T00:00+14:00.."}, "`login` cannot have this value."),  # not a year in any time zone
@@ -343,6 +408,7 @@ def test_a_declared_attribute_is_a_filter_and_a_column(
         ({"login": "2026-02-01T12:00Z..2026-01-31T12:00Z"}, texts.TIME_BACKWARDS),
         ({"device": "x" * 65}, texts.link_value("`device`", "")),
         ({"flag": "odd"}, texts.link_value("`flag`", texts.FLAG_MALFORMED)),
+        ({"sort": "name"}, texts.link_value("`sort`", texts.SORT_MALFORMED)),
         ({"inside": "ordan"}, texts.link_value("`inside`", texts.LINK_INSIDE)),
     ],
 )
@@ -450,6 +516,26 @@ def test_a_masked_viewer_sees_dots_and_finds_whole_user_ids_only(
     app.query_params["inside"] = "Dana"
     assert titles(search(app, "Dana")) == [texts.NO_MATCH_TITLE]
     assert uids(search(app, "u1")) == ["u1"]
+
+
+@pytest.mark.parametrize(
+    "pasted",
+    ["u1 ", '"u1",', "u\u200b1", "uid=u1", "<u1>", "u1:2Yx0Gq1VbX4m8fJcD9kQwA", "https://presence.example/?q=u1"],
+)
+def test_a_masked_viewer_finds_a_user_id_that_was_pasted(
+    app: AppTest, crowd: None, monkeypatch: pytest.MonkeyPatch, pasted: str
+) -> None:
+    act_as(monkeypatch, VIEWER)
+    assert uids(search(app.run(), pasted)) == ["u1"]
+    assert titles(search(app, '"Dana"')) == [texts.NO_MATCH_TITLE], "names are still not searched"
+
+
+def test_a_masked_viewer_finds_a_user_id_exactly_as_it_is(
+    app: AppTest, presence: Presence, crowd: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    presence.login('"u1"')
+    act_as(monkeypatch, VIEWER)
+    assert uids(search(app.run(), '"u1"')) == ['"u1"']
 
 
 def test_who_may_not_kick_has_neither_buttons_nor_boxes(

@@ -69,9 +69,9 @@ def test_clients_of_one_group_share_one_watch_that_ends_with_the_last(trio: Trio
     second.counts()
     second.close()
     _no_threads()
-    second.counts()
-    assert len(_threads()) == 3, "used again after its close"
-    second.close()
+    with Presence.from_url(trio.url) as fourth:
+        fourth.counts()
+        assert len(_threads()) == 3, "the first call after the last close begins a new watch"
     _no_threads()
 
 

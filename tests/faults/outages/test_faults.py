@@ -84,6 +84,11 @@ CHANGES = {
         lambda p, token: [session.attributes for session in p.sessions("ada")] == [{"a": 1}],
         lambda validation: validation.session.attributes == {"a": 1},
     ),
+    "update_session": Change(
+        lambda p, token: p.update_session("ada", "session-1", name="New"),
+        lambda p, token: [session.name for session in p.sessions("ada")] == ["New"],
+        lambda validation: validation.session.name == "New",
+    ),
     "logout": Change(
         lambda p, token: p.logout("ada", "session-1"),
         lambda p, token: p.get("ada", "session-1") is None,
@@ -154,7 +159,7 @@ def test_after_a_lost_reply_a_read_or_a_second_call_shows_the_truth(
     assert change.again(_again(change, behind, token))
     more = {"login_many": 1}.get(name, 0)  # its second row names no session, so a repetition begins another
     assert sum(direct.counts().totals.values()) == sum(after.values()) + more, "nothing is counted twice"
-    uncounted = ("block", "unblock", "remove_key", "rotate", "update")
+    uncounted = ("block", "unblock", "remove_key", "rotate", "update", "update_session")
     begun_or_ended = 0 if name in uncounted else 2 if name == "login_many" else 1
     assert sum(after.values()) - sum(before.values()) == begun_or_ended
 

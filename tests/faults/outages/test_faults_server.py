@@ -97,7 +97,16 @@ def test_a_change_whose_reply_came_is_not_sent_again_because_the_next_one_met_a_
 
     def changes() -> Op[None]:
         audit = p.context.shard("ada").audit
-        yield [call_of(WRITE_AUDIT, (audit,), "", 10, "staff", "export", "", number, "") for number in ("1", "2")]
+        given: dict[str, str] = {
+            "given_now": "",
+            "audit_cap": "10",
+            "by": "staff",
+            "action": "export",
+            "uid": "",
+            "outcome": "",
+            "filter": "",
+        }
+        yield [call_of(WRITE_AUDIT, (audit,), reason=number, **given) for number in ("1", "2")]
 
     with Proxy(server, loop) as proxy:
         p = anywhere.connect_to(proxy.url, timeout=1.0)

@@ -38,7 +38,7 @@ def clean(p: P) -> None:
 @ON_ONE_SHARD
 def test_a_session_kicked_while_the_index_is_cleaned_is_still_found_by_name(p: P) -> None:
     p.login("ada", name="Ada Lovelace")
-    kick = end.kick(p.context, "ada", None, "staff", "spam", None, None, ())
+    kick = end.kick(p.context, "ada", None, by="staff", reason="spam")
     members: list[Any] = [[] for _ in next(kick)]  # as if the session had begun since
     calls = kick.send(p.internal.run(relay(kick.send(members))))  # ended, but without a tombstone yet
     clean(p)

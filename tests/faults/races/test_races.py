@@ -104,6 +104,40 @@ def test_a_kick_that_races_every_other_call_ends_a_session_permanently(bed: Bed)
     assert (report.expired, report.repaired) == (0, 0), "nothing was left half-done"
 
 
+@on("valkey-sync", "cluster-sync")
+def test_timeouts_that_change_while_sessions_are_seen_agree_everywhere(bed: Bed) -> None:
+    staff, site = bed.connect(), bed.connect()
+    token = site.login("ada", session_id="session-1").token
+    changes = [random.Random(7).randrange(60, 90_000) for _ in range(size(100, 1_000))]
+    done = threading.Event()
+
+    def change() -> None:
+        try:
+            for idle in changes:
+                [session] = staff.change_timeouts(
+                    "ada", idle_timeout=idle, absolute_timeout=2 * idle, by="sue", reason="race"
+                )
+                assert (session.idle_timeout, session.absolute_timeout) == (idle, 2 * idle)
+        finally:
+            done.set()
+
+    def be_seen() -> int:
+        seen, latest = 0, token
+        while not done.is_set():
+            latest = site.rotate(latest).token
+            seen += bool(site.validate(latest, ip=f"192.0.2.{seen % 250}")) + site.heartbeat("ada", "session-1")
+            assert site.login("ada", session_id="session-1").session.idle_timeout in {1_800, *changes}
+            latest = site.login("ada", session_id="session-1").token
+        return seen
+
+    _, seen = _start_together(change, be_seen)
+    assert seen > 0, "the session was not seen: nothing raced"
+    [session] = site.sessions("ada")
+    assert (session.idle_timeout, session.absolute_timeout) == (changes[-1], 2 * changes[-1])
+    report = staff.repair()
+    assert (report.expired, report.repaired) == (0, 0), "record, lists and deadline agree"
+
+
 @on("valkey-sync", "cluster-sync", soak=("sync",))
 def test_of_many_concurrent_ends_of_a_session_one_counts(bed: Bed) -> None:
     p, q = bed.connect(), bed.connect()

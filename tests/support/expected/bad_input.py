@@ -37,12 +37,26 @@ class Case(NamedTuple):
 
 def _text(rule: str, size: int) -> list[tuple[Any, str]]:
     """Values that are not a text of 1 to `size` bytes, and the sentence of the error."""
-    plain = ("", "x" * (size + 1), "é" * (size // 2 + 1), "😀" * (size // 4 + 1), 5, 1.5, b"ada", ["ada"], True)
+    plain = ("", "x" * (size + 1), "é" * (size // 2 + 1), "😀" * (size // 4 + 1), b"ada", ["ada"], True)
     return [
         *((value, rule) for value in plain),
+        *((value, f"{rule}, not a number") for value in (5, 1.5)),
         *((value, rule + SPACE) for value in (" ", "\t", "\u3000\u00a0", "\u2028")),
         *((value, rule + CONTROL) for value in ("a\nb", "\0", "a\x7f", "a\x85b", "\x1b[2J", "a\r")),
         *((value, rule + NOT_UNICODE) for value in ("\ud800", "a\udfff")),
+    ]
+
+
+def searched() -> list[tuple[Any, str]]:
+    """The same for a search text: several lines, and a long text with an email address, are taken."""
+    rule = "text must be text of 1 to 256 bytes"
+    found = "an email address, uid=…, an IP address, an international phone number or a session id"
+    long = f"{rule}, or of up to 20000 characters with {found}"
+    taken = ("a\nb", "a\x7f", "a\x85b", "a\r")
+    return [
+        (value, long if isinstance(value, str) and len(value.encode("utf-8", "replace")) > 256 else sentence)
+        for value, sentence in _text(rule, 256)
+        if value not in taken
     ]
 
 
@@ -64,8 +78,8 @@ SIDS = _same(
     12345678, b"12345678", "\ud800" * 8,
 )  # fmt: skip
 IPS = _same(
-    "ip must be an IPv4 or IPv6 address", "", " ", "localhost", "1.2.3", "1.2.3.4.5", "256.1.1.1", "1.2.3.4 ",
-    " 1.2.3.4", "01.2.3.4", "1.2.3.4/8", "1.2.3.4:80", ":::", "::g", "[::1]", "1::2::3", "0x7f.1.1.1", "1.2.3.4%eth0",
+    "ip must be an IPv4 or IPv6 address", "", " ", "localhost", "1.2.3", "1.2.3.4.5", "256.1.1.1",
+    "01.2.3.4", "1.2.3.4/8", ":::", "::g", "1::2::3", "0x7f.1.1.1", "1.2.3.4%eth0", "1.2.3.4:x", "[::1", "[::1]x",
     "\0", 5, "1.2.3.4\0", b"1.2.3.4", "\ud800", "١.1.1.1", "127.1",
 )  # fmt: skip
 PROSE = [
@@ -118,6 +132,7 @@ LOGIN: dict[str, list[tuple[Any, str]]] = {
     "absolute_timeout": _same(
         "absolute_timeout must be whole seconds from 1 to 315360000 (10 years)", 0, -1, 315_360_001, 1.5, "60", False
     ),
+    "max_sessions": _same("max_sessions must be a whole number from 1 to 1000", 0, -1, 1001, 1.5, "5", True),
     "methods": METHODS,
     "mfa": MFA,
 }
@@ -138,6 +153,8 @@ def _of_login() -> list[Case]:
             cases.append(Case("login_many", ([{"uid": "bob"}, given],), {}, f"row 2: {sentence}"))
     cases.append(Case("login", ("ada",), {"idle_timeout": 61, "absolute_timeout": 60},
                       "idle_timeout must be at most absolute_timeout"))  # fmt: skip
+    cases.append(Case("login", ("ada",), {"max_sessions": 5, "on_behalf_by": "sam", "reason": "test"},
+                      "max_sessions must not be given with on_behalf_by"))  # fmt: skip
     rows = "rows must be dicts of login's arguments"
     cases += [Case("login_many", (value,), {}, rows) for value in (None, 5)]
     cases += [Case("login_many", ([{"uid": "ada"}, value],), {}, f"row 2: {rows}") for value in ("ada", None, ["ada"])]
@@ -157,6 +174,7 @@ def _of_one_session() -> list[Case]:
     cases = []
     methods = (
         "validate_session", "heartbeat", "logout", "logout_others", "get", "update_session", "reauthenticated_session",
+        "when_ended",
     )  # fmt: skip
     for method in methods:
         given = {"attributes": {"a": 1}} if method == "update_session" else {}
@@ -169,11 +187,25 @@ def _of_one_session() -> list[Case]:
     for value, sentence in LOGIN["attributes"] + _same("attributes must be a dict with text keys", None):
         cases.append(Case("update", ("x",), {"attributes": value}, sentence))
         cases.append(Case("update_session", ("ada", "session-1"), {"attributes": value}, sentence))
+    cases.append(Case("update_session", ("ada", "session-1"), {}, "attributes or another field must be given"))
+    for field in ("name", "aliases", "device", "app", "app_version"):
+        for value, sentence in LOGIN[field]:
+            if value is not None:  # which removes it
+                cases.append(Case("update_session", ("ada", "session-1"), {field: value}, sentence))
+    cases.append(Case("update_person", ("ada",), {}, "name or aliases must be given"))
+    cases += [Case("update_person", (value,), {"name": "Ada"}, sentence) for value, sentence in UIDS]
+    for field in ("name", "aliases"):
+        cases += [Case("update_person", ("ada",), {field: value}, sentence) for value, sentence in LOGIN[field]
+                  if value is not None]  # fmt: skip
     cases.append(Case("update", (None,), {"attributes": {}}, "token must be text"))
     cases += [Case("sessions", (value,), {}, sentence) for value, sentence in UIDS]
     cases += [Case("validate_session", ("ada", "session-1"), {"ip": ip}, sentence) for ip, sentence in IPS]
     cases += [Case("validate", ("x",), {"ip": ip}, sentence) for ip, sentence in IPS]
     cases.append(Case("validate", (None,), {}, "token must be text"))
+    cases += [
+        Case("when_ended", ("ada", "session-1"), {"timeout": value}, sentence)
+        for value, sentence in _same("timeout must be 0 to 86400 seconds", -1, "30", True, 86_401, timedelta(seconds=3))
+    ]
     max_age = "max_age must be whole seconds from 1 to 315360000 (10 years)"
     for value, sentence in _same(max_age, 0, -1, 1.5, "300", True, 315_360_001, timedelta(seconds=300)):
         cases.append(Case("validate", ("x",), {"max_age": value}, sentence))
@@ -196,6 +228,8 @@ def _of_one_session() -> list[Case]:
     too_many = "refs must be at most 1000 refs"
     of_live = refs + _same(too_many, ["ada:session-1"] * 1_001, itertools.repeat("ada:session-1"))
     cases += [Case("sessions_among", (value,), {}, sentence) for value, sentence in of_live]
+    good = {"by": "staff", "reason": "test"}
+    cases += [Case("kick_refs", (value,), good, sentence) for value, sentence in of_live]
     return cases + [Case("heartbeats", (value,), {}, sentence) for value, sentence in refs]
 
 
@@ -216,8 +250,54 @@ def _of_kick(method: str = "kick") -> list[Case]:
     }
     for field, values in others.items():
         cases += [Case(method, ("ada",), good | {field: value}, sentence) for value, sentence in values]
+    if method == "kick":
+        cases += [
+            Case("kick_refs", (["ada:session-1"],), good | {field: value}, sentence)
+            for field in others.keys() - {"keep"}
+            for value, sentence in others[field]
+        ]
     cases.append(Case(method, ("ada", "session-1"), good | {"keep": ["session-2"]},
                       "keep cannot be combined with session_id"))  # fmt: skip
+    return cases
+
+
+def _of_timeouts() -> list[Case]:
+    method, good = "change_timeouts", {"idle_timeout": 60, "by": "staff", "reason": "test"}
+    fields: dict[str, list[tuple[Any, str]]] = {
+        "idle_timeout": LOGIN["idle_timeout"],
+        "absolute_timeout": [*LOGIN["absolute_timeout"], (59, "idle_timeout must be at most absolute_timeout")],
+        "by": _text(BY, 256) + _same(BY, None),
+        "reason": [(value, f"reason{rest}") for value, rest in PROSE + _same(PROSE[0][1], None)],
+        "only_shorten": _same("only_shorten must be True or False", 1, None, "yes"),
+    }
+    cases = [Case(method, (value,), good, sentence) for value, sentence in UIDS]
+    cases += [Case(method, ("ada", value), good, sentence) for value, sentence in SIDS]
+    for field, values in fields.items():
+        cases += [Case(method, ("ada",), good | {field: value}, sentence) for value, sentence in values]
+    neither = "idle_timeout or absolute_timeout must be given"
+    cases.append(Case(method, ("ada",), {"by": "staff", "reason": "test"}, neither))
+    return cases + _of_timeouts_where(fields)
+
+
+def _of_timeouts_where(fields: dict[str, list[tuple[Any, str]]]) -> list[Case]:
+    asked, given, cases = SessionFilter(device="phone"), {"idle_timeout": 60}, []
+    fields = fields | {
+        "expected": _same("expected must be a whole number from 0 to 1000000000", -1, 10**9 + 1, 1.5, "5", True, None),
+        "pace": _same("pace must be a whole number from 1 to 100000", 0, -1, 100_001, 1.5, "5", True),
+        "on_progress": _same(NO_CALL, *NO_CALLS),
+    }
+    timeouts = {field: fields[field] for field in ("idle_timeout", "absolute_timeout")}
+    needed = "filter must have at least one field: logged_in_before with the present time matches all"
+    for method, good, checked in (
+        ("preview_timeouts", given, timeouts),
+        ("change_timeouts_where", given | {"by": "staff", "reason": "test", "expected": 9}, fields),
+    ):
+        for field, values in checked.items():
+            cases += [Case(method, (asked,), good | {field: value}, sentence) for value, sentence in values]
+        cases += [Case(method, (value,), good, needed) for value in (None, SessionFilter())]
+        cases.append(Case(method, ("device=phone",), good, "filter must be a SessionFilter"))
+        neither = "idle_timeout or absolute_timeout must be given"
+        cases.append(Case(method, (asked,), good | {"idle_timeout": None}, neither))
     return cases
 
 
@@ -340,8 +420,7 @@ def _of_history() -> list[Case]:
 
 BLOCKS = _same(
     "ip must be an IPv4 or IPv6 address, or a network such as 192.0.2.0/24", "", " ", "localhost", "192.0.2.",
-    "192.0.2", "256.1.1.1", "1.2.3.4/33", "1.2.3.4/-1", "1.2.3.4/255.0.0.0", "::/129", "1.2.3.4 ", "fe80::1%eth0",
-    "1.2.3.4/٨", 5, b"1.2.3.4", True,
+    "192.0.2", "256.1.1.1", "1.2.3.4/33", "1.2.3.4/-1", "1.2.3.4/255.0.0.0", "::/129", "1.2.3.4/٨", 5, b"1.2.3.4", True,
 )  # fmt: skip
 
 
@@ -351,11 +430,27 @@ def _of_filters() -> list[tuple[str, Any, str]]:
         "uid": _text(UID, 256),
         "ip": BLOCKS,
         "idle_for": _same("idle_for must be a whole number from 0 to 315360000", -1, 315_360_001, 1.5, "60", True),
+        "seen_within": _same(
+            "seen_within must be whole seconds from 1 to 315360000 (10 years)", 0, -1, 315_360_001, 1.5, "60", True
+        ),
         "attributes": LOGIN["attributes"],
+        "methods": [(value, sentence) for value, sentence in METHODS if value is not None],
+        "mfa": _same("mfa must be True or False", 1, 0, "yes"),
+        "without": [
+            *_same("without must be a SessionFilter", {"uid": "ada"}, "ada", 5, True, [], SessionFilter),
+            *_same(
+                "without must have at least one field: else no session matches",
+                SessionFilter(),
+                SessionFilter(methods=[]),
+                SessionFilter(idle_for=0),
+            ),
+            (SessionFilter(without=SessionFilter(uid="ada")), "without must not have a without of its own"),
+        ],
         "on_behalf": _same("on_behalf must be True or False", 1, 0, "yes", None),
         "new_device": _same("new_device must be True or False", 1, 0, "yes", None),
         "sign_in_required": _same("sign_in_required must be True or False", 1, 0, "yes", None),
         "distant": _same("distant must be True or False", 1, 0, "yes", None),
+        "old_token": _same("old_token must be True or False", 1, 0, "yes", None),
         "country": _same("country must be the two letters of an ISO country code, such as FR", "FRA", "F", "1A", "ÄÖ"),
         "network": _same(
             "network must be the number of a network (AS number), such as AS64500",
@@ -366,10 +461,15 @@ def _of_filters() -> list[tuple[str, Any, str]]:
         ),
     }
     for field in ("text", "name_prefix", "name_contains"):
-        fields[field] = _text(f"{field} must be text of 1 to 256 bytes", 256)
+        fields[field] = searched() if field == "text" else _text(f"{field} must be text of 1 to 256 bytes", 256)
         fields[field] += _same(f"{field} must have a letter or digit", "\u0301", "\u0301\u0308", "´", " \u0327")
-    for field in ("device", "app", "app_version", "os", "browser"):
-        fields[field] = _text(f"{field} must be text of 1 to 64 bytes", 64)
+    for field, size in (("device", 64), ("app", 64), ("app_version", 64), ("os", 2048), ("browser", 2048)):
+        fields[field] = _text(f"{field} must be text of 1 to {size} bytes", size)
+    fields["app_version_below"] = _text("app_version_below must be text of 1 to 64 bytes", 64)
+    fields["app_version_below"] += _same(
+        "app_version_below must be a version that begins with a number, such as 2.10", "beta", "-1", ".5", "versions",
+        "v", "²", "٢.1",
+    )  # fmt: skip
     for field in ("logged_in_after", "logged_in_before"):
         fields[field] = _same(f"{field} must be an aware datetime or Unix seconds", *MOMENTS)
     return [(field, value, sentence) for field, rows in fields.items() for value, sentence in rows]
@@ -388,6 +488,9 @@ def _of_lists() -> list[Case]:
         "device, app, app_version, os, browser, country, network (an attribute counts where Settings.facets names it)"
     )
     cases += [Case("facets", (value,), {}, f"field must be one of {known}") for value in no_fields]
+    sentence = 'order must be "login" or "last_seen"'
+    for order in ("", "Login", "seen", None, 5, True, b"login", ["login"]):
+        cases += [Case(method, (), {"order": order}, sentence) for method in ("list_sessions", "explain")]
     for value in (0, -1, 1001, 1.5, "50", True, None):
         cases += [Case(method, (), {"limit": value}, LIMIT) for method in ("list_sessions", "events")]
     for value in (0, -1, 1.5, "5", True, 100_000_001):
@@ -475,7 +578,7 @@ def _of_privacy() -> list[Case]:
 LAST_SEEN, MINUTE_SETS = _of_trackers()
 
 CASES = (
-    _of_login() + _of_one_session() + _of_kick() + _of_kick("require_sign_in") + _of_bulk_kicks() + _of_blocks()
-    + _of_what_was_done() + _of_history()
+    _of_login() + _of_one_session() + _of_kick() + _of_kick("require_sign_in") + _of_timeouts() + _of_bulk_kicks()
+    + _of_blocks() + _of_what_was_done() + _of_history()
     + _of_lists() + _of_online() + _of_privacy()
 )  # fmt: skip

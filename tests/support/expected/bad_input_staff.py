@@ -5,7 +5,19 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from tests.support.expected.bad_input import BY, CONTROL, MOMENTS, NOT_UNICODE, PROSE, SPACE, UIDS, Case, _same, _text
+from tests.support.expected.bad_input import (
+    BY,
+    CONTROL,
+    MOMENTS,
+    NOT_UNICODE,
+    PROSE,
+    SPACE,
+    UIDS,
+    Case,
+    _same,
+    _text,
+    searched,
+)
 
 _GOOD: dict[str, Any] = {"by": "staff", "reason": "test"}
 _NAME = "name must be text of 1 to 128 bytes"
@@ -13,7 +25,8 @@ _PRINTABLE = "name must be 1 to 128 bytes of printable text, with no space at ei
 
 _BYS = _text(BY, 256) + _same(BY, None)
 _NAMES = [
-    *_same(_NAME, "", "x" * 129, "é" * 65, 5, b"ada", True, ["ada"]),
+    *_same(_NAME, "", "x" * 129, "é" * 65, b"ada", True, ["ada"]),
+    *_same(f"{_NAME}, not a number", 5),
     *_same(_NAME + SPACE, " ", "\u2028"),
     *_same(_NAME + CONTROL, "a\nb", "a\0b", "\x1b[2J"),
     *_same(_NAME + NOT_UNICODE, "\ud800"),
@@ -125,7 +138,8 @@ def _of_block_rules() -> list[Case]:
     twice = "until must not be given with duration: give one of them"
     cases.append(Case("add_block_rule", (), here | {"until": 1e10, "duration": 5}, twice))
     cases += [
-        Case("remove_block_rule", (value,), _GOOD, "rule_id must be the id of a block rule") for value in ("", 5, None)
+        Case("remove_block_rule", (value,), _GOOD, f"rule_id must be the id of a block rule{rest}")
+        for value, rest in (("", ""), (5, ", not a number"), (None, ""))
     ]
     cases += [Case("remove_block_rule", ("0",), _GOOD | {"by": value}, sentence) for value, sentence in _BYS]
     cases += [Case("remove_block_rule", ("0",), _GOOD | {"reason": value}, f"reason{rest}") for value, rest in PROSE]
@@ -134,7 +148,7 @@ def _of_block_rules() -> list[Case]:
 
 def _of_questions() -> list[Case]:
     text = "text must be text of 1 to 256 bytes"
-    cases = [Case("people", (value,), {}, sentence) for value, sentence in _text(text, 256) + _same(text, None)]
+    cases = [Case("people", (value,), {}, sentence) for value, sentence in searched() + _same(text, None)]
     cases += [Case("people", (value,), {}, "text must have a letter or digit") for value in ("\u0301", "´")]
     limits: list[Any] = [0, -1, 101, 1.5, "20", True, None]
     cases += [

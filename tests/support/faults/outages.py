@@ -34,6 +34,7 @@ WRITES: dict[str, Callable[[P, str], Any]] = {
     "login_many": lambda p, token: p.login_many([{"uid": "ada"}]),
     "rotate": lambda p, token: p.rotate(token),
     "update": lambda p, token: p.update(token, attributes={"a": 1}),
+    "update_session": lambda p, token: p.update_session("ada", "session-1", name="New"),
     "logout": lambda p, token: p.logout("ada", "session-1"),
     "kick": lambda p, token: p.kick("ada", "session-1", by="staff", reason="test"),
 }

@@ -28,6 +28,7 @@ class Proxy:
         self._target = server.port if isinstance(server, Server) else server
         self._loop = loop
         self._ends: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()  #: one a connection
 
     def __enter__(self) -> Self:
         self._server = self._loop.run(asyncio.start_server(self._serve, HOST, 0))
@@ -37,8 +38,15 @@ class Proxy:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._loop.call(self._server.close)
-        self.cut()
+        async def stop() -> None:
+            self._server.close()
+            await asyncio.sleep(0)  # what was accepted last has its task now
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.sleep(0)  # an aborted transport closes its socket one turn later
+
+        self._loop.run(stop())
 
     def cut(self) -> None:
         """Cut every connection, now."""
@@ -55,6 +63,9 @@ class Proxy:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         ends = {writer}
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
         self._accepted += 1
         number = self._accepted
         self.passed[number] = 0
@@ -73,6 +84,7 @@ class Proxy:
             for end in ends:
                 with contextlib.suppress(OSError, RuntimeError):
                     end.transport.abort()
+            self._tasks.discard(task)
 
     async def _held(self, source: str) -> None:
         """As in a partition: no data pass, and delayed data arrive afterwards."""

@@ -65,9 +65,9 @@ PAGES = ("", "live", "sessions", "person", "blocks", "history", "report", "healt
 def forms(secret: str) -> set[bytes]:
     """A secret, and its possible encodings."""
     raw = [secret.encode()]
-    last = secret[-43:]
-    if "." in secret and re.fullmatch(r"[A-Za-z0-9_-]{43}", last):  # a token's own 256 bits
-        bits = urlsafe_b64decode(last + "=")
+    last = secret.rpartition(".")[2]
+    if "." in secret and re.fullmatch(r"[A-Za-z0-9_-]{43,44}", last):  # a token's own 256 bits
+        bits = urlsafe_b64decode(last + "=" * (-len(last) % 4))[:32]
         raw += [last.encode(), bits, bits[:16], bits[16:]]
     shapes = {shape for secret in raw for shape in (secret, secret.hex().encode(), b64encode(secret).rstrip(b"="))}
     return shapes | {quote(secret).encode()}
@@ -139,8 +139,11 @@ def use_the_library(canary_site: CanarySite) -> None:
     first = p.login(MARK, name=MARK, device=MARK, ip="192.0.2.1")
     old = p.login(MARK, session_id="own-session-1", aliases=[MARK])
     rotated = p.rotate(old.token)
+    with Presence.from_url(canary_site.url, Settings(timeout=PATIENT, rotate_grace=30)) as tabs:
+        first_tab, second_tab = tabs.rotate(rotated.token), tabs.rotate(rotated.token)
     many = [login for login in p.login_many([{"uid": "bob", "name": MARK}, {"uid": "eve"}]) if isinstance(login, Login)]
     canary_site.secrets |= {"token": first.token, "old token": old.token, "rotated token": rotated.token,
+                      "token of a tab": first_tab.token, "token of a second tab": second_tab.token,
                       "one of many": many[0].token}  # fmt: skip
     canary_site.records(first, old, rotated, *many, p, p.settings)
 
@@ -165,16 +168,17 @@ def use_the_library(canary_site: CanarySite) -> None:
         for wrong in (
             partial(p.heartbeat, MARK, secret), partial(p.logout, MARK, secret), partial(p.heartbeats, [secret]),
             partial(p.kick, MARK, secret, by="x", reason="x"), partial(p.events, after=secret), partial(p.job, secret),
-            partial(p.list_sessions, cursor=secret), partial(p.audit, cursor=secret), partial(p.login, MARK, ip=secret),
+            partial(p.list_sessions, cursor=secret), partial(p.audit, cursor=secret),
             partial(p.login, MARK, session_id=secret), partial(p.facets, secret),
             partial(p.ended, reason=cast(Any, secret)),
-            partial(p.validate, first.token, ip=secret), partial(p.history, cast(Any, secret)),
-            partial(SessionFilter, ip=secret),
+            partial(p.history, cast(Any, secret)), partial(SessionFilter, ip=secret),
             partial(Presence.from_url, secret), partial(Presence.from_url, canary_site.url.replace("redis", "http", 1)),
             partial(Presence.from_url, canary_site.url.replace("127.0.0.1", "127.0.0.1:x")),
             partial(Settings, namespace=secret), partial(Settings, on_limit=cast(Any, secret)),
         ):  # fmt: skip
             canary_site.must_fail(wrong)
+        p.validate(first.token, ip=secret)  # no address, and logged without it
+        p.login("mallory", ip=secret)
     p.block("eve", by=MARK, reason=MARK, message=MARK)
     canary_site.must_fail(lambda: p.login("eve"))
     p.kick("bob", by=MARK, reason=MARK, message=MARK)

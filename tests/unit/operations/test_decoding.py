@@ -10,7 +10,7 @@ import pytest
 
 from presence_core import Ended, Session
 from presence_core.models.sessions import CORE
-from presence_core.scripts.sessions import decode_record
+from presence_core.schema.record import read_record
 
 CORE_OF_A_LOGIN = CORE.pack(1_700_000_000_000, 1800, 86400, b"d" * 16, b"aaaa", b"bbbb") + bytes([192, 0, 2, 1])
 LABELS = {b"aaaa": b"phone\nshop\n1.2", b"bbbb": b"iOS\nSafari\nMozilla/5.0"}
@@ -29,7 +29,7 @@ RECORD = [
 
 
 def _decoded(kind: type[Session] | type[Ended]) -> Session | Ended:
-    return kind.from_reply("u1", "s1", decode_record(RECORD), LABELS)
+    return kind.from_reply("u1", "s1", read_record(RECORD), LABELS)
 
 
 @pytest.mark.parametrize("kind", [Session, Ended])
@@ -56,5 +56,5 @@ def test_a_decoded_session_cannot_be_changed(kind: type[Session] | type[Ended]) 
 
 
 def test_unknown_fields_of_a_record_are_left_out() -> None:
-    assert decode_record([*RECORD, b"zz", b"of a later version"]) == decode_record(RECORD)
-    assert decode_record(dict(zip(RECORD[::2], RECORD[1::2], strict=True))) == decode_record(RECORD)
+    assert read_record([*RECORD, b"zz", b"of a later version"]) == read_record(RECORD)
+    assert read_record(dict(zip(RECORD[::2], RECORD[1::2], strict=True))) == read_record(RECORD)

@@ -69,13 +69,11 @@ def test_a_change_that_redis_did_not_run_is_sent_again(code: str) -> None:
     assert finish(steps, [1]) == [1]
 
 
-def test_a_call_to_a_moved_slot_is_sent_again_after_the_layout_was_read() -> None:
+def test_a_client_of_one_server_that_meets_a_cluster_says_at_once_what_to_use() -> None:
     steps = begin(CHANGE)
-    pause = steps.send([[MovedError("12 127.0.0.1:7001")]])
-    assert isinstance(pause, Pause)
-    assert pause.refresh
-    assert sent(steps.send(None)) == ("here", [CHANGE])
-    assert finish(steps, [1]) == [1]
+    with pytest.raises(Unavailable, match=r"here is part of a Redis Cluster: .* redis\+cluster://") as raised:
+        steps.send([[MovedError("12 127.0.0.1:7001")]])
+    assert (raised.value.code, raised.value.server) == ("MOVED", "here")
 
 
 def test_a_call_to_a_slot_that_moves_goes_to_its_new_node() -> None:
@@ -112,6 +110,16 @@ class TwoNodes(Router):
 
     def node(self, key: str) -> str:
         return key
+
+
+def test_a_call_to_a_moved_slot_is_sent_again_after_the_layout_was_read() -> None:
+    steps = exchange(TwoNodes(), [change("a")], 5.0)
+    next(steps)
+    pause = steps.send([[MovedError("12 127.0.0.1:7001")]])
+    assert isinstance(pause, Pause)
+    assert pause.refresh
+    assert sent(steps.send(None)) == ("a", [change("a")])
+    assert finish(steps, [1]) == [1]
 
 
 def change(key: str) -> Call:

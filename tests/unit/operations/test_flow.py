@@ -10,7 +10,7 @@ from presence_core import OutcomeUnknown, Settings, Unavailable
 from presence_core.operations import layout
 from presence_core.operations.context import Context
 from presence_core.operations.maintenance import sweep
-from presence_core.operations.sessions import authenticate, end, login
+from presence_core.operations.sessions import authenticate, end, login, settle
 from presence_core.scripts.calls import Call
 from presence_core.scripts.maintenance import FIND_DUE, SETTLE_SESSIONS
 from tests.conftest import BACKENDS, Bed, Servers
@@ -74,8 +74,8 @@ def test_a_sweep_of_many_shards_sends_one_script_at_a_time_to_each_server() -> N
     batches = []
     while sent[0].script is SETTLE_SESSIONS:
         batches.append([home[call.key] for call in sent])
-        sent = op.send([[sweep.BATCH, 0]] * len(sent))
-    assert batches == [["node 0", "node 1"]] * (2 * share // sweep.BATCH)
+        sent = op.send([[settle.BATCH, 0]] * len(sent))
+    assert batches == [["node 0", "node 1"]] * (2 * share // settle.BATCH)
 
 
 def _replies(raw: Any, calls: list[Call]) -> list[Any]:
@@ -96,7 +96,7 @@ def test_an_end_is_returned_although_its_second_half_was_cut_off(servers: Server
     assert p.validate(done.value.value.token), "the login happened: its token is the only one that there will ever be"
     assert not p.validate_session("ada", first.session_id)
 
-    kick = end.kick(p.context, "ada", None, "staff", "why", None, None, ())
+    kick = end.kick(p.context, "ada", None, by="staff", reason="why")
     ids = _replies(bed.raw, next(kick))
     bed.connect().login("ada", session_id="session-3")
     kick.send(_replies(bed.raw, kick.send(ids)))

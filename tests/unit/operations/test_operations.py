@@ -12,38 +12,38 @@ import pytest
 from presence_core import InvalidArgument, LoginRefused, OutcomeUnknown, SessionFilter, Settings, Unavailable
 from presence_core.operations import cursors
 from presence_core.operations.context import Context
+from presence_core.operations.merged_lists import LOOK_AT, Entry, MergedLists, ZsetPart, is_zset_position, scan
 from presence_core.operations.search import list_sessions, planner
 from presence_core.operations.search.rebuild import IndexedUser, Names, stale_words
 from presence_core.operations.search.shard_merge import Gathered, Merge
-from presence_core.operations.search.timed_lists import LOOK_AT, Entry, MergedLists, ZsetPart, is_zset_position, scan
 from presence_core.operations.sessions import events, login, validate
-from presence_core.operations.sessions.held_changes import store_rules_call
 from presence_core.operations.staff import block_rules, blocks
-from presence_core.scripts.calls import Call, Op
-from presence_core.scripts.search import COUNT_CANDIDATES, decode_live, decode_newest, decode_page, decode_walk
+from presence_core.operations.staff.rule_storage import store_rules_call
+from presence_core.schema.record import NO_ROW, SessionRow
+from presence_core.scripts.bulk_kick import KICK_SESSIONS
+from presence_core.scripts.calls import Call, Op, call_of
+from presence_core.scripts.search import COUNT_CANDIDATES, COUNT_LIVE, READ_NEWEST, READ_PAGE, WALK_SESSIONS
 from presence_core.scripts.sessions import (
     BEGIN_SESSIONS,
+    END_SESSIONS,
     ENDED,
+    HEARTBEAT,
     LIVE,
     LOGIN,
-    NO_ROW,
+    READ_EVENTS,
+    READ_SESSIONS,
+    ROTATE_SECRET,
     UNKNOWN,
+    VALIDATE,
     HeartbeatReply,
     LoginReply,
     RefusedReply,
-    SessionRow,
-    decode_end,
-    decode_events,
-    decode_heartbeat,
-    decode_login,
-    decode_sessions,
-    decode_validate,
 )
 from presence_core.scripts.staff import STORE_BLOCK_RULES, UNBLOCK_USER
 from presence_core.text.search_text import entries
 
 NOW = 1_700_000_000_000
-INDEXES = b"uid.3,name.3,alias.3,ip.2"
+INDEXES = b"uid.5,name.5,alias.5,ip.2"
 Answer = Callable[[Call], Any]
 
 
@@ -71,7 +71,7 @@ def core(login_at: int = NOW, secret: bytes = bytes(16)) -> bytes:
 
 
 def row(login_at: int = NOW, name: bytes | None = None) -> list[bytes | None]:
-    return [str(login_at).encode(), core(login_at), name, *[None] * 8]
+    return [str(login_at).encode(), core(login_at), name, *[None] * 10]
 
 
 def test_an_operation_checks_its_arguments_when_it_is_called_and_needs_no_layout_for_that() -> None:
@@ -89,40 +89,53 @@ def test_an_operation_checks_its_arguments_when_it_is_called_and_needs_no_layout
 
 
 def test_a_validation_is_decoded_in_each_of_its_forms() -> None:
-    assert decode_validate([UNKNOWN]).state == UNKNOWN
-    live = decode_validate([LIVE, row(name=b"Ada"), 7])
+    assert VALIDATE.reply([UNKNOWN]).state == UNKNOWN
+    live = VALIDATE.reply([LIVE, row(name=b"Ada"), 7])
     assert (live.state, live.row.name, live.row.end_reason, live.is_overdue) == (LIVE, b"Ada", None, False)
-    assert decode_validate([ENDED, row(), [], 1]).is_overdue
-    ended = decode_validate([ENDED, row(), [b"e", b"kicked", b"ea", NOW, b"en", b"note-id"]])
+    assert VALIDATE.reply([ENDED, row(), [], 1]).is_overdue
+    ended = VALIDATE.reply([ENDED, row(), [b"e", b"kicked", b"ea", NOW, b"en", b"note-id"]])
     assert (ended.row.end_reason, ended.row.at, ended.row.note) == (b"kicked", str(NOW).encode(), b"note-id")
 
 
+def test_a_script_of_many_arguments_gets_them_by_name_in_its_own_order() -> None:
+    given = {name: name for name in reversed(ROTATE_SECRET.args)}
+    call = call_of(ROTATE_SECRET, ("{online:1:0}:sessions",), "further", **given)
+    assert call.words[-len(given) - 1 :] == (*ROTATE_SECRET.args, "further")
+    assert ROTATE_SECRET.args[:3] == ("given_now", "uid", "sid")
+    with pytest.raises(AssertionError, match="sessions/rotate_secret has the arguments"):
+        call_of(ROTATE_SECRET, ("{online:1:0}:sessions",), uid="ada")
+    by_name = {name: name for name in reversed(KICK_SESSIONS.key_names)}
+    assert KICK_SESSIONS.keys(**by_name) == KICK_SESSIONS.key_names == ("recorder", "note_key", "message_key")
+    with pytest.raises(AssertionError, match="bulk_kick/kick_sessions has the keys"):
+        KICK_SESSIONS.keys(recorder="recorder")
+
+
 def test_a_login_is_decoded_in_each_of_its_forms() -> None:
-    begun = decode_login([b"ok", b"7", core(), [b"a"], [b"b"], [b"h", None], b"\1"])
-    assert begun == LoginReply(SessionRow(b"7", core(), authentication=b"h", odd=b"\1"), ["a"], ["b"])
-    assert decode_login([b"limit"]) == RefusedReply("limit")
-    assert decode_login([b"ended", 1]) == RefusedReply("ended", is_overdue=True)
-    rule = decode_login([b"block_rule", b"network", b"Call us.", b""])
+    begun = LOGIN.reply([b"ok", b"7", core(), [b"a"], [b"b"], [b"h", None], b"\1", 1])
+    assert begun == LoginReply(SessionRow(b"7", core(), authentication=b"h", odd=b"\1"), ["a"], ["b"], True)
+    assert LOGIN.reply([b"limit"]) == RefusedReply("limit")
+    assert LOGIN.reply([b"ended", 1]) == RefusedReply("ended", is_overdue=True)
+    rule = LOGIN.reply([b"block_rule", b"network", b"Call us.", b""])
     assert rule == RefusedReply("block_rule", False, b"Call us.", b"", "network")
-    assert decode_login([b"blocked", b"Call us.", b"9"]) == RefusedReply("blocked", False, b"Call us.", b"9")
+    assert LOGIN.reply([b"blocked", b"Call us.", b"9"]) == RefusedReply("blocked", False, b"Call us.", b"9")
 
 
 def test_ends_heartbeats_and_reads_are_decoded() -> None:
-    ended = decode_end([[b"a"], [b"b"], [[*row()[:10], b"\1"], []], [], NOW, NOW - 1])
+    ended = END_SESSIONS.reply([[b"a"], [b"b"], [[*row()[:10], b"\1", None, None, None], []], [], NOW, NOW - 1])
     assert (ended.ended, ended.overdue, ended.row.login, ended.rows[1]) == (["a"], ["b"], NOW, NO_ROW)
     assert (ended.row.odd, ended.now, ended.newest) == (b"\1", NOW, NOW - 1)
-    assert decode_heartbeat([2, -3]) == [HeartbeatReply(1, False), HeartbeatReply(2, True)]
-    found, labels = decode_sessions([[b"a", LIVE, row(), [], b"b", 3, [], []], [b"abcd", b"phone", b"efgh", None]])
+    assert HEARTBEAT.reply([2, -3]) == [HeartbeatReply(1, False), HeartbeatReply(2, True)]
+    found, labels = READ_SESSIONS.reply([[b"a", LIVE, row(), [], b"b", 3, [], []], [b"abcd", b"phone", b"efgh", None]])
     assert [(session.session_id, session.row.login) for session in found] == [("a", NOW), ("b", 0)]
     assert labels == {b"abcd": b"phone"}
 
 
 def test_parts_of_lists_are_decoded() -> None:
-    assert decode_page([NOW, 2, [b"b:2", b"2", b"a:1", b"1"], 1, []], 2).behind == (b"1", b"a:1")
-    assert decode_page([NOW, 2, [b"b:2", b"2"], 1, []], 2).at_end
-    assert decode_walk([NOW, 2, [], [b"a:1", b"1"], 500, 0])[4:7] == ((b"1", b"a:1"), 500, False)
-    assert decode_newest([NOW, 3, [b"a", b"1"], b""]).entries == [(b"a", b"1")]
-    assert decode_live([NOW, 5, 4, b"", [b"login", b"5"], 1])[1:] == (5, 4, b"", [(b"login", b"5")], True)
+    assert READ_PAGE.reply([NOW, 2, [b"b:2", b"2", b"a:1", b"1"], 1, []], 2).behind == (b"1", b"a:1")
+    assert READ_PAGE.reply([NOW, 2, [b"b:2", b"2"], 1, []], 2).at_end
+    assert WALK_SESSIONS.reply([NOW, 2, [], [b"a:1", b"1"], 500, 0])[4:7] == ((b"1", b"a:1"), 500, False)
+    assert READ_NEWEST.reply([NOW, 3, [b"a", b"1"], b""]).entries == [(b"a", b"1")]
+    assert COUNT_LIVE.reply([NOW, 5, 4, b"", [b"login", b"5"], 1])[1:] == (5, 4, b"", [(b"login", b"5")], True)
 
 
 # -- cursors ----------------------------------------------------------------------------------------------------------
@@ -276,6 +289,9 @@ def test_of_a_frequent_word_the_users_are_read_and_the_list_is_scanned_for_them(
         assert (route.scans_users, route.plan.rows, route.plan.tests) == (True, 9_000, asked.given)
         assert not route.total_is_exact
     assert not plan(SessionFilter(text="okafor"), counted(1_000_000, [0, 100, 0])).scans_users
+    long = SessionFilter(text="christopher")  # which may be a session id, or the start of one
+    assert plan(long, counted(1_000_000, [0, 9_000, 0, 0, 0])).scans_users
+    assert not plan(long, counted(1_000_000, [0, 9_000, 0, 1, 0])).scans_users
     assert not plan(SessionFilter(text="192.0.2."), counted(1_000_000, [0, 0, 0, 9_000])).scans_users
 
 
@@ -320,7 +336,28 @@ def test_the_words_of_a_filter_match_as_seldom_as_all_of_them_together() -> None
     ctx = context(1, INDEXES)
     sizes = [0, 0, 0, 1_000, 2_000]
     route, _ = finish(planner.plan(ctx, SessionFilter(text="wekesa amina"), 51), counted(100_000, sizes))
-    assert (route.plan.index, route.plan.rows, route.plan.matches) == ("text", 3_000, 20)
+    assert (route.plan.index, route.plan.rows, route.plan.matches) == ("text", 1_000, 20)
+    assert [item.range.low for item in route.ranges] == [b"[nwekesa"], "only the entries of the rarer word are read"
+
+
+@pytest.mark.parametrize(
+    ("typed", "sizes", "read"),
+    [
+        ("hopper grace", (2_000, 1_000), [b"grace"]),
+        ("grace hopper", (2_000, 1_000), [b"hopper"]),
+        ("hopper grace brewster", (2_000, 500, 1_000), [b"grace"]),
+        ("hopper zzyzx", (2_000, 0), []),
+        # "Mari Adams" begins with maria and with adams: the entry of adams does not show it
+        ("maria adams", (2_000, 1_000), [b"maria"]),
+        ("nan ana", (2_000, 1_000), [b"nan", b"ana"]),
+        ("ann anna", (2_000, 1_000), [b"anna"]),
+    ],
+)
+def test_of_several_words_the_entries_of_the_rarest_are_read(
+    typed: str, sizes: tuple[int, ...], read: list[bytes]
+) -> None:
+    route = plan(SessionFilter(text=typed), counted(100_000, [0, 0, 0, *sizes]))
+    assert [item.range.low[2:] for item in route.ranges or []] == read
 
 
 def test_entries_of_users_who_are_offline_count_for_no_session() -> None:
@@ -332,7 +369,7 @@ def test_entries_of_users_who_are_offline_count_for_no_session() -> None:
 
 def test_a_text_of_a_session_id_also_reads_the_index_of_session_ids() -> None:
     ranges = planner.ranges_of(["uid", "name", "alias"], SessionFilter(text=" own-id-0001 "))["text"]
-    assert [(item.kind, item.high) for item in ranges][-1] == ("ids", b"own-id-0001")
+    assert [(item.kind, item.high) for item in ranges][-2:] == [("ids", b"own-id-0001"), ("ids", b"own-id-0001*")]
     assert "text" not in planner.ranges_of(["name", "alias"], SessionFilter(text="own-id-0001"))
 
 
@@ -375,7 +412,10 @@ def test_entries_without_a_session_or_known_person_are_stale() -> None:
 
 def test_events_of_shards_are_merged_and_a_gap_comes_first() -> None:
     entry = [b"k", b"login", b"r", b"ada:own-id-0001", b"a", b"5"]
-    parts = [decode_events([0, b"9-0", [b"7-1", entry, b"9-0", entry]]), decode_events([1, b"8-0", [b"8-0", entry]])]
+    parts = [
+        READ_EVENTS.reply([0, b"9-0", [b"7-1", entry, b"9-0", entry]]),
+        READ_EVENTS.reply([1, b"8-0", [b"8-0", entry]]),
+    ]
     found = events.merge_events(parts, ["6-0", "1-0"], 3)
     assert [event.kind for event in found] == ["gap", "login", "login"]
     assert [events.positions(event.cursor) for event in found] == [

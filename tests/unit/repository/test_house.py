@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import inspect
 import re
 from collections import Counter
@@ -24,15 +25,21 @@ LUA = ROOT / "lua"
 # A package or module imports only from those in earlier lines. Those that are not listed come last.
 ORDER = [
     {"errors", "text", "fork_safety", "drive_generators"},
-    {"keyspace", "validation", "logs"},
+    {"validation", "logs"},
+    {"schema"},
+    {"keyspace"},
     {"settings"},
     {"filters"},
     {"models"},
     {"scripts"},
     {"operations", "transport", "embedded", "files"},
+    {"end_watch"},
     {"client"},
 ]
 LAST = len(ORDER)
+
+# A domain of the operations imports only from those before it. Modules that stand alone are used by all of them.
+DOMAINS = ("durability", "sessions", "search", "staff", "maintenance", "bulk_kick", "privacy", "reshard")
 
 NO_CLOCK = {"time", "random", "secrets", "datetime", "asyncio", "threading", "socket", "os", "uuid", "select", "ssl"}
 
@@ -102,6 +109,24 @@ def _wrong_imports(name: str, path: Path) -> Iterator[str]:
         peers = _rank(package) == _rank(other) == LAST
         if not peers and _rank(other) >= _rank(package):
             yield f"presence_core.{other}"
+
+
+def test_the_domains_of_the_operations_have_an_order() -> None:
+    assert set(DOMAINS) == {path.parent.name for path in (ROOT / "operations").glob("*/__init__.py")}
+    names = {name for name, _ in MODULES}
+    wrong = [
+        f"{name} imports {module}"
+        for name, path in MODULES
+        if (domain := _domain(name)) in DOMAINS
+        for module in _every_import(_tree(path), names)
+        if (other := _domain(module)) in DOMAINS and DOMAINS.index(other) > DOMAINS.index(domain)
+    ]
+    assert wrong == []
+
+
+def _domain(module: str) -> str:
+    """presence_core.operations.sessions.login → sessions"""
+    return module.split(".")[2] if module.startswith("presence_core.operations.") else ""
 
 
 def _every_import(tree: ast.AST, names: set[str]) -> set[str]:
@@ -176,7 +201,7 @@ def test_every_method_is_sync_and_async_with_the_same_signature() -> None:
         if name in ("__init__", "from_url", "from_env", "embedded"):
             continue
         other = asynchronous[name]
-        assert inspect.iscoroutinefunction(other) or inspect.isasyncgenfunction(other), name
+        assert asyncio.iscoroutinefunction(other) or inspect.isasyncgenfunction(other), name
         ours, theirs = inspect.signature(method).return_annotation, inspect.signature(other).return_annotation
         assert theirs in (ours, f"Async{ours}"), name
 

@@ -1,10 +1,12 @@
-"""`make pythons`: every Python is tested or named as missing."""
+"""`make pythons`: every Python is tested or named as missing. The classifiers name the same Pythons."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -96,3 +98,13 @@ def test_the_environments_of_make_pythons_are_ignored_by_git_and_removed_by_make
     made = _make(tmp_path, "clean")
     assert made.returncode == 0, made.stderr
     assert not list(tmp_path.glob(".venv*"))
+
+
+def test_the_classifiers_name_the_pythons_that_are_tested_and_the_systems_that_are_supported() -> None:
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["classifiers"]
+    tested = re.findall(r"^PYTHONS := (.*)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)[0].split()
+    assert re.findall(r"Python :: (3\.\d+)$", "\n".join(classifiers), re.MULTILINE) == tested
+    assert [word for word in classifiers if word.startswith("Operating System")] == [
+        "Operating System :: MacOS",
+        "Operating System :: POSIX :: Linux",
+    ]

@@ -22,6 +22,7 @@ from babel.messages.pofile import read_po
 
 import presence_core
 import presence_dashboard
+from presence_core.schema.endings import END_COUNTS, END_REASONS, KEEPS, WHY
 from presence_core.text.languages import LANGUAGES, accepted, translations
 from presence_dashboard import language, texts
 from presence_dashboard.texts import english
@@ -212,6 +213,29 @@ def _when_imported(node: ast.AST) -> Iterator[ast.AST]:
             yield from (part, *_when_imported(part))
 
 
+def test_a_sentence_gets_each_of_its_values_wherever_it_is_shown() -> None:
+    calls = [
+        (f"{path.name}:{node.lineno} {name}", getattr(english, name).values, node)
+        for path in sorted(PACKAGES["dashboard"].rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call)
+        for prefix, _, name in [ast.unparse(node.func).rpartition(".")]
+        if (prefix == "texts" or path.parent.name == "texts")
+        and isinstance(getattr(english, name, None), language.Sentence | language.Counted)
+    ]
+    assert len(calls) > 100
+    assert [place for place, values, call in calls if len(call.args) != len(values) or call.keywords] == []
+
+
+def test_a_sentence_has_its_values_in_the_order_of_its_english_text() -> None:
+    found = language.Sentence("{shown} of {total}: {shown}")
+    assert found("1", "2") == "1 of 2: 1"
+    counted = language.Counted("{who} left", "{who} and {count} others left")
+    assert (counted(1, "Dana"), counted(2, "Dana")) == ("Dana left", "Dana and 2 others left")
+    with pytest.raises(ValueError, match="zip"):
+        found("1")
+
+
 def test_no_function_of_texts_has_an_english_sentence_that_is_not_translated() -> None:
     found = [
         f"{path.name}: {ast.unparse(part)}"
@@ -229,6 +253,17 @@ def test_no_function_of_texts_has_an_english_sentence_that_is_not_translated() -
 
 def test_what_is_counted_has_words_for_the_middle_of_a_sentence() -> None:
     assert english.LIVE_IN_A_LIST.keys() == english.LIVE_REASONS.keys() | english.LIVE_ODD.keys()
+
+
+def test_every_end_has_a_text_on_each_page() -> None:
+    reasons = set(END_REASONS)
+    for by_reason in (english.LIVE_ENDED, english.ENDED_ROWS, english.ENDED_BEFORE):
+        assert by_reason.keys() == reasons
+    assert english.HISTORY_HOWS.keys() == reasons | {""}
+    assert english.LIVE_ICONS_CODE.keys() == reasons | {"login"}
+    assert english.HISTORY_CAUSES.keys() == english.HAPPENED_ENDS.keys() == WHY.keys()
+    assert english.LIVE_REASONS.keys() == set(END_COUNTS)
+    assert english.RETENTION_ENDED.keys() == set(KEEPS) <= english.RETENTION_KINDS.keys()
 
 
 def test_a_text_of_two_arguments_needs_both() -> None:

@@ -6,6 +6,7 @@ import logging
 import struct
 from collections.abc import Iterator
 from http.cookies import SimpleCookie
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -331,6 +332,105 @@ def test_only_the_save_that_deactivates_an_account_ends_its_sessions(presence: P
     assert len(presence.audit(uid=ada).items) == 1
 
 
+def _named(presence: Presence, who: str) -> list[tuple[Any, ...]]:
+    return [(session.name, *session.aliases) for session in presence.sessions(who)]
+
+
+def test_a_saved_name_or_email_is_that_of_the_users_sessions(presence: Presence) -> None:
+    from django.contrib.auth import get_user_model
+    from django.db import transaction
+
+    ada, client = uid("ada"), browser()
+    sign_in(client)
+    sign_in(browser(), "eve")
+    presence.login(ada, name="of another system")
+    user = get_user_model().objects.get(pk=ada)
+    user.is_staff = True
+    user.save()
+    assert _named(presence, ada)[0] == ("of another system",), "a save without a new name changes nothing"
+    user.first_name, user.email = "Augusta", "augusta@example.org"
+    user.save(update_fields=["last_name"])
+    assert _named(presence, ada)[0] == ("of another system",), "the database has the former name"
+    with transaction.atomic():
+        user.save()
+        assert presence.people("augusta") == [], "not before it is committed"
+    assert _named(presence, ada) == [("Augusta Lovelace", "ada", "augusta@example.org")] * 2
+    assert [person.uid for person in presence.people("augusta@")] == [ada]
+    assert presence.people("ada@example") == []
+    assert _named(presence, uid("eve")) == [("eve", "eve", "eve@example.org")]
+    assert client.get("/").content.startswith(b"ada ")
+    with transaction.atomic():
+        user.first_name = "Rolled back"
+        user.save()
+        transaction.set_rollback(True)
+    assert _named(presence, ada)[0][0] == "Augusta Lovelace"
+    user.first_name, user.is_active = "Closed", False
+    user.save()
+    assert presence.sessions(ada) == []
+    assert [(person.uid, person.name) for person in presence.people("closed")] == [(ada, "Closed Lovelace")]
+
+
+def test_a_save_asks_for_the_former_name_only_where_it_may_have_changed(presence: Presence) -> None:
+    from django.contrib.auth import get_user_model
+    from django.db import connection
+    from django.test import override_settings
+    from django.test.utils import CaptureQueriesContext
+
+    user = get_user_model().objects.get(username="ada")
+    presence.login(str(user.pk), name="Ada")
+
+    def queries(*changed: str) -> int:
+        with CaptureQueriesContext(
+            connection,
+        ) as captured:
+            user.save(update_fields=changed or None)
+        return len(captured)
+
+    assert (queries("last_login"), queries("password", "is_active"), queries("email"), queries()) == (1, 1, 2, 2)
+    with override_settings(PRESENCE_UPDATE_PERSON=False):
+        user.first_name = "Augusta"
+        assert queries() == 1
+    assert _named(presence, str(user.pk)) == [("Ada",)]
+
+
+def test_a_save_follows_the_description_of_logins_and_fails_for_no_error(
+    presence: Presence, server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    from django.contrib.auth import get_user_model
+    from django.test import override_settings
+
+    from presence_core.web.django.current_request import answering
+
+    user = get_user_model().objects.get(username="ada")
+    ada = str(user.pk)
+    presence.login(ada, name="Ada")
+
+    def rename(name: str) -> list[tuple[Any, ...]]:
+        user.first_name = name
+        user.save()
+        return _named(presence, ada)
+
+    with override_settings(PRESENCE_DESCRIBE=lambda request, user: {"device": "Mac", "name": user.first_name.upper()}):
+        assert rename("Augusta") == [("Ada",)], "outside of a request the function cannot be asked"
+        with answering(object(), None):
+            assert rename("Byron") == [("BYRON", "ada", "ada@example.org")]
+    with override_settings(PRESENCE_DESCRIBE=lambda request, user: user.no_such_field), answering(object(), None):
+        assert rename("Clara") == [("BYRON", "ada", "ada@example.org")]
+    assert "the name of a user could not be read" in caplog.text
+    with override_settings(PRESENCE_SETTINGS={"namespace": "site", "unfit": "refuse"}):
+        user.email = "\x07@example.org"
+        assert rename("Dora")[0][0] == "BYRON"
+    assert "a new name was not recorded" in caplog.text
+    caplog.clear()
+    user.email = "ada@example.org"
+    quick = {"namespace": "site", "timeout": 0.1}
+    with override_settings(PRESENCE_REDIS_URL="redis://127.0.0.1:1", PRESENCE_SETTINGS=quick):
+        rename("Emma")
+    assert "a new name was not recorded" in caplog.text
+    assert get_user_model().objects.get(pk=ada).first_name == "Emma"
+    assert rename("Fanny")[0][0] == "Fanny Lovelace"
+
+
 def signals_of(model: Any) -> None:
     """The effect of ready() on the models that exist when the site starts."""
     from presence_core.web.django.apps import config
@@ -365,6 +465,40 @@ def test_signing_in_again_in_one_browser_leaves_one_session(presence: Presence) 
     sign_in(client, "eve")
     assert presence.sessions(uid("ada")) == []
     assert client.get("/").content.startswith(b"eve ")
+
+
+def test_the_views_of_the_page_run_as_printed(presence: Presence) -> None:
+    from django.test import override_settings
+
+    views: dict[str, Any] = {"__name__": "mysite"}
+    exec(compile(django_site.block("django-views"), "docs/frameworks.md, django-views", "exec"), views)
+    urls: Any = ModuleType("mysite_urls")
+    urls.urlpatterns = views["urlpatterns"]
+    refused = {"public": ("/sign-in",), "anonymous": "refuse"}
+    with override_settings(ROOT_URLCONF=urls):
+        client = browser()
+        assert client.get("/me").headers["Location"] == "/sign-in?next=/me", "an anonymous visitor"
+        assert sign_in(client, password="wrong").status_code == 403
+        for _ in range(2):  # the second one too leaves one session
+            old = client.cookies["sessionid"].value if "sessionid" in client.cookies else None
+            assert sign_in(client).content == b"in"
+            assert client.get("/me").json() == {"uid": uid("ada")}
+            assert len(presence.sessions(uid("ada"))) == 1
+            assert client.cookies["sessionid"].value != old
+        assert sign_in(client, "eve").content == b"in"
+        assert (presence.sessions(uid("ada")), len(presence.sessions(uid("eve")))) == ([], 1)
+        assert client.get("/sign-out").content == b"out"
+        assert presence.sessions(uid("eve")) == []
+        assert client.get("/sign-out").content == b"out"
+        with override_settings(PRESENCE_ON_ENDED=views["please_sign_in"], PRESENCE_RULES=refused):
+            anonymous = client.get("/me")
+            assert (anonymous.status_code, anonymous.content) == (401, b"Please sign in.")
+            sign_in(client)
+            presence.kick(uid("ada"), by="sam", reason="test", message="Please call us.")
+            assert client.get("/me").content == b"Please call us."
+            presence.block(uid("ada"), by="sam", reason="test", message="On hold.")
+            blocked = sign_in(client)
+            assert (blocked.status_code, b"On hold." in blocked.content) == (403, True)
 
 
 def test_a_kicked_user_may_sign_in_again_at_once(presence: Presence) -> None:
@@ -534,14 +668,14 @@ def test_every_name_that_django_accepts_can_sign_in(presence: Presence) -> None:
     users = get_user_model().objects
     users.create_user("Ж" * 150, "", PASSWORD, first_name="Ж" * 150, last_name="Ж" * 150)
     users.create_user("bob", "", PASSWORD, first_name="Bob\n\x00", last_name="\x9b2J")
-    for who, name in (("Ж" * 150, "Ж" * 126 + "…"), ("bob", "Bob    2J")):
+    for who, name in (("Ж" * 150, "Ж" * 128), ("bob", "Bob  2J")):
         client = browser()
         sign_in(client, who)
         assert client.get("/").status_code == 200
         [session] = presence.sessions(str(users.get(username=who).pk))
         assert session.name == name
     [session] = presence.sessions(str(users.get(username="Ж" * 150).pk))
-    assert session.aliases == ("Ж" * 126 + "…",)
+    assert session.aliases == (), "a key of searches is not cut"
 
 
 def test_a_name_that_is_not_unicode_can_sign_in_like_others(presence: Presence) -> None:
@@ -554,7 +688,7 @@ def test_a_name_that_is_not_unicode_can_sign_in_like_others(presence: Presence) 
         client = browser()
         assert client.post("/sign-in", {"who": "ada", "password": PASSWORD}).content == b"in"
     [session] = presence.sessions(uid("ada"))
-    assert (session.name, session.aliases[0]) == ("Ada", "a da")
+    assert (session.name, session.aliases[0]) == ("Ada", "ada@example.org")
 
 
 def test_a_session_lives_as_long_as_the_site_allows(presence: Presence) -> None:
@@ -589,13 +723,13 @@ def test_a_session_lives_as_long_as_the_site_allows(presence: Presence) -> None:
 def test_a_description_that_cannot_be_stored_is_left_out(presence: Presence, caplog: pytest.LogCaptureFixture) -> None:
     from django.test import override_settings
 
-    with override_settings(PRESENCE_DESCRIBE=lambda request, user: {"device": "x" * 65, "app": "shop"}):
+    with override_settings(PRESENCE_DESCRIBE=lambda request, user: {"attributes": {"n": float("nan")}, "app": "shop"}):
         client = browser()
         sign_in(client)
         assert client.get("/").status_code == 200
     [session] = presence.list_sessions()
     assert (session.name, session.device, session.app) == ("Ada Lovelace", None, None)
-    assert "without the result of PRESENCE_DESCRIBE: device must be text" in caplog.text
+    assert "without the result of PRESENCE_DESCRIBE: attributes must contain only JSON" in caplog.text
 
 
 class ByHeader:

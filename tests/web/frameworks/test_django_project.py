@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from presence_core import Presence, Settings
+from presence_core import Presence, Settings, Worker
 from tests.support.soak import size
 from tests.web.frameworks.django_site import block
 from tests.web.frameworks.test_django import presence, server
@@ -89,10 +89,28 @@ def test_every_mistake_is_made() -> None:
 def test_a_site_without_mistakes_passes_the_system_checks(tmp_path: Path) -> None:
     urls = ("redis://127.0.0.1:1", "rediss://:hunter2@127.0.0.1:1", "redis+cluster://127.0.0.1:1")
     for url in size(urls[1:2], urls):
-        done = run(tmp_path, "check", "--deploy", "--tag=presence", PRESENCE_REDIS_URL=url)
-        assert (done.returncode, done.stdout, done.stderr) == (
-            0, "System check identified no issues (0 silenced).\n", "",
-        )  # fmt: skip
+        done = run(tmp_path, "check", "--tag=presence", PRESENCE_REDIS_URL=url)
+        assert (done.returncode, done.stdout, done.stderr) == (0, NO_ISSUES, "")
+
+
+NO_ISSUES = "System check identified no issues (0 silenced).\n"
+
+
+def test_the_check_of_a_deployment_says_whether_a_worker_runs(presence: Presence, tmp_path: Path) -> None:
+    url = presence_url(presence)
+    check, settings = ("check", "--deploy", "--tag=presence"), "PRESENCE_SETTINGS = {'namespace': 'checked'}\n"
+    done = run(tmp_path, *check, settings=settings, PRESENCE_REDIS_URL=url)
+    assert done.returncode == 0, done.stderr
+    assert "?: (presence.W007) No worker has ever run here: sessions end on time, but memory" in done.stderr
+    assert "HINT: Run presence worker, or Worker(presence) in a process of your own." in done.stderr
+    with Presence.from_url(url, Settings("checked")) as site:
+        Worker(site)._beat()
+        done = run(tmp_path, *check, settings=settings, PRESENCE_REDIS_URL=url)
+    assert (done.returncode, done.stdout) == (0, NO_ISSUES), done.stderr
+    done = run(tmp_path, *check, "--fail-level=WARNING", PRESENCE_REDIS_URL="redis://:hunter2@127.0.0.1:1")
+    assert done.returncode == 0, done.stderr
+    assert "?: (presence.I001) It is unknown whether a worker runs: Redis at 127.0.0.1:1 cannot be" in done.stderr
+    assert "hunter2" not in done.stderr
 
 
 def test_manage_py_presence_runs_the_command_with_the_sites_settings(presence: Presence, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import os
@@ -11,13 +12,16 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import fastapi
+import flask
+import httpx
 import pytest
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
@@ -25,7 +29,8 @@ from starlette.testclient import TestClient
 from websockets.exceptions import ConnectionClosedError
 from websockets.sync.client import connect
 
-from presence_core import Presence, Settings
+from presence_core import InvalidArgument, LoginRefused, Presence, Settings
+from presence_core.web import asgi, wsgi
 from presence_core.web.cookies import DEVICE_COOKIE
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import HOST, Server, free_port, missing, redis_binary, valkey_binary, wait_for
@@ -74,12 +79,19 @@ def is_up(port: int | str) -> bool:
 
 
 @contextmanager
-def running(*arguments: str, directory: Path, port: int | str, server: Server, **environ: str) -> Iterator[None]:
+def running(
+    *arguments: str,
+    directory: Path,
+    port: int | str,
+    server: Server,
+    program: Sequence[str] = (sys.executable, "-m"),
+    **environ: str,
+) -> Iterator[None]:
     path = os.pathsep.join([str(directory), str(ROOT)])
     log = directory / "log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", *arguments],
+            [*program, *arguments],
             cwd=directory,
             env={**os.environ, "PYTHONPATH": path, "PRESENCE_REDIS_URL": server.url, **environ},
             stdout=output,
@@ -95,12 +107,12 @@ def running(*arguments: str, directory: Path, port: int | str, server: Server, *
 
 
 def test_every_framework_of_the_page_is_tested() -> None:
-    elsewhere = {"django-admin", "django-tests"}  # tests/web/frameworks/test_django_admin.py, test_django_project.py
-    assert set(BLOCKS) == {"fastapi", "flask", "django", "jwt", "refresh", "webhooks", "receiver"} | elsewhere
+    elsewhere = {"django-admin", "django-tests", "django-views"}  # test_django_admin, test_django_project, test_django
+    assert set(BLOCKS) == {"fastapi", "flask", "django", "jwt", "refresh", "tabs", "webhooks", "receiver"} | elsewhere
     assert len(BLOCKS) == DOCUMENT.count("\n```python")
     for name, block in BLOCKS.items():
         lines = [line for line in block.splitlines() if line and not line.startswith(("import ", "from "))]
-        assert len(lines) <= 13, name
+        assert len(lines) <= 24, name
 
 
 @pytest.mark.parametrize("framework", ["fastapi", "flask"])
@@ -112,25 +124,40 @@ def test_the_lines_for_fastapi_and_flask(framework: str, server: Server, presenc
         "flask": ["flask", "--app", "mysite", "run", "--port", str(port)],
     }[framework]
     with running(*arguments, directory=tmp_path, port=port, server=server):
-        assert ask(port, "GET", "/me")[0] == 401
+        status, _, body = ask(port, "GET", "/me")
+        assert (status, body) == (401, "Please sign in."), "an anonymous visitor"
         status, headers, _ = ask(port, "POST", f"/sign-in?who={framework}", user_agent="Firefox")
         assert status < 300
-        cookie = headers["Set-Cookie"].partition(";")[0]
+        cookie = cookie_of(headers)
         assert "HttpOnly; Secure; SameSite=Lax" in headers["Set-Cookie"]
-        [session] = presence.sessions(framework)
-        assert (session.ip, session.user_agent) == ("127.0.0.1", "Firefox")
+        [first] = presence.sessions(framework)
+        assert (first.ip, first.user_agent) == ("127.0.0.1", "Firefox")
         [device] = [value for value in headers.get_all("Set-Cookie", []) if value.startswith(DEVICE_COOKIE)]
         assert "Max-Age=34560000; HttpOnly; Secure; SameSite=Lax" in device
-        for cookies, is_new in ((device.partition(";")[0], False), ("", True)):
-            ask(port, "POST", f"/sign-in?who={framework}", cookie=cookies)
-            assert presence.sessions(framework)[0].new_device is is_new
         status, _, body = ask(port, "GET", "/me", cookie=cookie)
         assert (status, json.loads(body)) == (200, {"uid": framework})
         assert ask(port, "GET", "/me", authorization=f"Bearer {cookie.partition('=')[2]}")[0] == 200
+        # A second sign-in of the same browser.
+        _, headers, _ = ask(port, "POST", f"/sign-in?who={framework}", cookie=f"{cookie}; {device.partition(';')[0]}")
+        [second] = presence.sessions(framework)
+        assert (second.session_id != first.session_id, second.new_device) == (True, False)
+        assert [end.reason for end in presence.ended(framework)] == ["logout"]
+        assert ask(port, "GET", "/me", cookie=cookie)[0] == 401
+        # Another user signs in, in the same browser; and the first one in another browser.
+        _, others, _ = ask(port, "POST", "/sign-in?who=eve", cookie=cookie_of(headers))
+        assert presence.sessions(framework) == []
+        _, headers, _ = ask(port, "POST", f"/sign-in?who={framework}")
+        assert presence.sessions(framework)[0].new_device
+        # Sign out.
+        status, cleared, _ = ask(port, "POST", "/sign-out", cookie=cookie_of(others))
+        assert (status < 300, presence.sessions("eve")) == (True, [])
+        assert "presence=; Path=/; Max-Age=0; " in cleared["Set-Cookie"]
+        assert ask(port, "POST", "/sign-out", cookie=cookie_of(others))[0] < 300, "a second time"
+        assert ask(port, "POST", "/sign-out")[0] < 300, "an anonymous visitor"
+        # A kicked visitor, and a blocked one.
         presence.kick(framework, by="sam", reason="test", message="Please call us.")
-        status, headers, body = ask(port, "GET", "/me", cookie=cookie)
-        assert (status, headers["Content-Type"]) == (401, "application/problem+json")
-        assert json.loads(body)["message"] == "Please call us."
+        status, _, body = ask(port, "GET", "/me", cookie=cookie_of(headers))
+        assert (status, body) == (401, "Please call us.")
         presence.block(framework, by="sam", reason="test", message="Your account is on hold.")
         status, headers, body = ask(port, "POST", f"/sign-in?who={framework}")
         assert (status, headers["Content-Type"]) == (403, "application/problem+json")
@@ -138,6 +165,12 @@ def test_the_lines_for_fastapi_and_flask(framework: str, server: Server, presenc
         assert (
             json.loads(body)["message"] == "Your account is on hold. Signing in is blocked until our staff unblock it."
         )
+
+
+def cookie_of(headers: http.client.HTTPMessage) -> str:
+    """The cookie with the token, as a browser sends it back."""
+    [cookie] = [value for value in headers.get_all("Set-Cookie", []) if value.startswith("presence=")]
+    return cookie.partition(";")[0]
 
 
 @pytest.mark.soak
@@ -337,10 +370,60 @@ def test_the_lines_for_jwt(server: Server, presence: Presence, monkeypatch: pyte
         wait_for("the cache", lambda: site["revoked"]._ended.watermark > 0)
         with pytest.raises(PermissionError, match="This session has ended"):
             site["check"](old)
-        assert site["check"](site["issue"]("jay"))["jti"] != session.session_id
+        third = site["issue"]("jay")
+        assert site["check"](third)["jti"] != session.session_id
+        count = len(presence.sessions("jay"))
+        fourth = site["issue"]("jay", third)  # a second sign-in of the same browser
+        assert len(presence.sessions("jay")) == count
+
+        def is_refused() -> bool:  # once the cache knows of the end
+            try:
+                return not site["check"](third)
+            except PermissionError:
+                return True
+
+        wait_for("the cache", is_refused)
+        site["sign_out"](fourth)
+        assert len(presence.sessions("jay")) == count - 1
+        for anonymous in ("", "junk", fourth[:-3]):
+            site["sign_out"](anonymous)
+            with pytest.raises(PermissionError, match="Please sign in"):
+                site["check"](anonymous)
+        presence.block("jay", by="sam", reason="test", message="On hold.")
+        with pytest.raises(LoginRefused, match="On hold"):
+            site["issue"]("jay")
     finally:
         site["revoked"].close()
         site["presence"].close()
+
+
+def test_the_lines_for_several_tabs(server: Server, presence: Presence, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
+    monkeypatch.setenv("PRESENCE_ROTATE_GRACE", "30")
+    site: dict[str, Any] = {}
+    exec(compile(BLOCKS["tabs"], "docs/frameworks.md, tabs", "exec"), site)
+
+    async def refresh(tokens: list[str]) -> list[str]:
+        """Refresh in all tabs at once."""
+        transport = httpx.ASGITransport(site["app"])
+        async with httpx.AsyncClient(transport=transport, base_url="https://shop.example") as browser:
+            cookies = [{"cookie": f"presence={token}"} for token in tokens]
+            answers = await asyncio.gather(*(browser.post("/refresh", headers=cookie) for cookie in cookies))
+        assert [answer.status_code for answer in answers] == [200] * len(tokens)
+        return [answer.headers["set-cookie"].partition(";")[0].removeprefix("presence=") for answer in answers]
+
+    async def visits(token: str) -> list[list[str]]:
+        found = [await refresh([token] * 5)]
+        found.append(await refresh([*found[0], found[0][0]]))
+        found.append(await refresh([found[1][3]]))
+        await site["presence"].close()
+        return found
+
+    login = presence.login("tab")
+    for tokens in asyncio.run(visits(login.token)):
+        assert len({login.token, *tokens}) == 1 + len(tokens)
+        assert {presence.validate(token).code for token in tokens} == {"live"}
+    assert presence.validate(login.token).code == "unknown", "two rotates reach, and this is the third"
 
 
 def test_the_lines_for_refresh_tokens(server: Server, presence: Presence, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -368,6 +451,18 @@ def test_the_lines_for_refresh_tokens(server: Server, presence: Presence, monkey
         with pytest.raises(PermissionError, match="This session has ended"):
             site["refresh"](tokens[-1])
         wait_for("the cache", lambda: site["revoked"].is_revoked(session.session_id))
+        token, _ = site["sign_in"]("ray")
+        token, _ = site["sign_in"]("ray", token)
+        assert len(presence.sessions("ray")) == 1, "a second sign-in of the same browser"
+        site["end"](token)
+        assert presence.sessions("ray") == []
+        for anonymous in ("", token):
+            site["end"](anonymous)
+            with pytest.raises(PermissionError, match="This session has ended"):
+                site["refresh"](anonymous)
+        presence.block("ray", by="sam", reason="test", message="On hold.")
+        with pytest.raises(LoginRefused, match="On hold"):
+            site["sign_in"]("ray")
     finally:
         site["revoked"].close()
         site["presence"].close()
@@ -439,3 +534,17 @@ def test_the_library_needs_no_framework() -> None:
         "assert not found, found"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_an_application_of_the_other_kind_is_refused_at_start(presence: Presence) -> None:
+    async def bare_asgi(scope: Any, receive: Any, send: Any) -> None: ...
+
+    flask_app = flask.Flask("site")
+    for app in (fastapi.FastAPI(), bare_asgi):
+        with pytest.raises(InvalidArgument, match=r"^app must be a WSGI application, not an ASGI one: .*web\.asgi\.$"):
+            wsgi.PresenceMiddleware(app, presence)  # type: ignore[arg-type]
+        asgi.PresenceMiddleware(app, presence)
+    for wsgi_app in (flask_app, flask_app.wsgi_app, lambda environ, start_response: [b""]):
+        with pytest.raises(InvalidArgument, match=r"^app must be an ASGI application, not a WSGI one: .*web\.wsgi\.$"):
+            asgi.PresenceMiddleware(wsgi_app, presence)  # type: ignore[arg-type]
+        wsgi.PresenceMiddleware(wsgi_app, presence)

@@ -189,8 +189,11 @@ def test_the_service_listens_on_a_network_only_with_keys(bed: Bed, capsys: pytes
         ("--origins https://shop.example --friends-key friends", "friends_key must hold {uid}."),
         ("--origins https://shop.example --cookie a;b", "cookie must be 1 to 128 characters"),
         ("--origins --proxies here", "trusted_proxies must be a list"),
+        ("--origins --proxies 10.0.0.0/8 --address-from a:b", "address_from must be the name of a header"),
+        ("--origins --address-from forwarded", "--proxies must be given for --address-from: others could write any"),
         *((words, "--origins must be given for the options of a site's own pages: it turns them on.")
-          for words in ("--friends-key friends:{uid}", "--public", "--cookie sid", "--proxies 10.0.0.0/8")),
+          for words in ("--friends-key friends:{uid}", "--public", "--cookie sid", "--proxies 10.0.0.0/8",
+                        "--address-from forwarded")),
     ],
 )  # fmt: skip
 @on("valkey-sync")
@@ -201,6 +204,32 @@ def test_wrong_options_for_pages_end_the_command_before_it_listens(
     assert cli.main(["serve", "--port", "0", "--worker", *words.split()]) == 2
     said = capsys.readouterr()
     assert (said.out, without_server_line(said.err)[: len(sentence)]) == ("", sentence)
+
+
+@pytest.mark.parametrize(
+    ("words", "variable", "address"),
+    [
+        ("--proxies 127.0.0.0/8", "", "192.0.2.1"),
+        ("--proxies 127.0.0.0/8 --address-from Forwarded", "x-real-ip", "192.0.2.2"),
+        ("--proxies 127.0.0.0/8", "X-Real-IP", "192.0.2.3"),
+        ("--proxies 10.0.0.0/8 --address-from x-real-ip", "", "127.0.0.1"),
+    ],
+)
+@on("valkey-sync")
+def test_the_service_reads_the_address_of_a_visitor_where_trusted_proxies_report_it(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch, words: str, variable: str, address: str
+) -> None:
+    monkeypatch.setenv("PRESENCE_ADDRESS_FROM", variable)
+    p = bed.connect()
+    headers = {
+        "X-Forwarded-For": "203.0.113.9, 192.0.2.1:51008",
+        "Forwarded": 'for=203.0.113.9, for="192.0.2.2:443";proto=https',
+        "X-Real-IP": "192.0.2.3",
+        "Authorization": f"Bearer {p.login('ada').token}",
+    }
+    with served(bed.url, bed.namespace, "--origins", *words.split()) as at:
+        httpx.post(f"{at}/visit", headers=headers).raise_for_status()
+    assert p.sessions("ada")[0].last_ip == address
 
 
 @on("valkey-sync")

@@ -16,6 +16,8 @@ import httpx
 import pytest
 
 from presence_core import Presence, Settings
+from presence_core.text.user_agents import families
+from presence_core.web.cookies import clear_copies_headers
 from presence_core.web.rules import hashed_id
 from presence_core.web.service.api_keys import make_key
 from tests.cli.test_moving import CAPTURED
@@ -90,7 +92,7 @@ def key(bed: Bed) -> str:
 
 
 def test_each_block_of_the_page_is_tested() -> None:
-    assert set(BLOCKS) == {"calls", "express", "jwt", "nextjs"}
+    assert set(BLOCKS) == {"calls", "express", "session", "jwt", "nextjs"}  # "session" in make partners
     assert (DOCS / "node.md").read_text("utf-8").count("\n```js") == len(BLOCKS)
 
 
@@ -118,8 +120,10 @@ export default () => {
     Object.assign(req, { query: Object.fromEntries(url.searchParams), ip: req.socket.remoteAddress });
     const json = (body) => res.setHeader("Content-Type", "application/json").end(JSON.stringify(body));
     const status = (code) => ((res.statusCode = code), res);
-    const cookie = (name, value) => res.setHeader("Set-Cookie", `${name}=${encodeURIComponent(value)}; HttpOnly`);
-    Object.assign(res, { json, status, cookie, sendStatus: (code) => status(code).end() });
+    const append = (name, values) => res.setHeader(name, [...(res.getHeader(name) ?? []), ...values]) && res;
+    const cookie = (name, value) => append("Set-Cookie", [`${name}=${encodeURIComponent(value)}; HttpOnly`]);
+    const clearCookie = (name) => append("Set-Cookie", [`${name}=; Max-Age=0`]);
+    Object.assign(res, { append, json, status, cookie, clearCookie, sendStatus: (code) => status(code).end() });
     for (const { method, path, handler } of steps) {
       if ((method && method !== req.method) || (path && path !== url.pathname)) continue;
       let goesOn = false;
@@ -129,7 +133,8 @@ export default () => {
     status(404).end();
   };
   return {
-    use: add(), get: (path, handler) => add("GET", path)(handler), post: (path, handler) => add("POST", path)(handler),
+    set: () => {}, use: add(),
+    get: (path, handler) => add("GET", path)(handler), post: (path, handler) => add("POST", path)(handler),
     listen: (port, host) => createServer(serve).listen(port, host),
   };
 };
@@ -137,22 +142,29 @@ export default () => {
 """The part of Express that the page uses."""
 
 
+@contextmanager
+def express(bed: Bed, key: str, directory: Path) -> Iterator[str]:
+    """The site of the page: its address."""
+    families("Firefox")  # the first one takes half a second: on a busy machine longer than the client waits
+    (directory / "node_modules").mkdir()
+    (directory / "node_modules" / "express.mjs").write_text(EXPRESS_MODULE, "utf-8")
+    port = free_port()
+    code = BLOCKS["express"].replace('from "express"', 'from "./node_modules/express.mjs"')
+    code = code.replace("process.env.PORT", str(port))
+    with (
+        served_on_thread(bed.url, bed.namespace) as url,
+        node(directory, f"{code}const answer = () => null;{LOOP}", url, key) as site,
+    ):
+        site.ask({})
+        yield f"http://127.0.0.1:{port}"
+
+
 @valkey
 def test_the_express_site_of_the_page_signs_in_and_answers_401_with_the_reason_after_a_kick(
     p: P, bed: Bed, key: str, tmp_path: Path
 ) -> None:
     assert BLOCKS["express"].count("\n") <= 40
-    (tmp_path / "node_modules").mkdir()
-    (tmp_path / "node_modules" / "express.mjs").write_text(EXPRESS_MODULE, "utf-8")
-    code = BLOCKS["express"].replace('from "express"', 'from "./node_modules/express.mjs"')
-    port = free_port()
-    code = code.replace("process.env.PORT", str(port))
-    with (
-        served_on_thread(bed.url, bed.namespace) as url,
-        node(tmp_path, f"{code}const answer = () => null;{LOOP}", url, key) as site,
-        httpx.Client(base_url=f"http://127.0.0.1:{port}") as browser,
-    ):
-        site.ask({})
+    with express(bed, key, tmp_path) as at, httpx.Client(base_url=at) as browser:
         assert browser.get("/me").status_code == 401
         assert browser.post("/sign-in?who=ada", headers={"User-Agent": "Firefox"}).status_code == 204
         [session] = p.sessions("ada")
@@ -165,11 +177,55 @@ def test_the_express_site_of_the_page_signs_in_and_answers_401_with_the_reason_a
         assert browser.post("/sign-in?who=ada").status_code == 403
 
 
+@valkey
+def test_the_express_site_of_the_page_reads_cookies_as_the_middleware_does(
+    p: P, bed: Bed, key: str, tmp_path: Path
+) -> None:
+    with express(bed, key, tmp_path) as at, httpx.Client(base_url=at) as browser:
+
+        def ask(path: str, *tokens: str, method: str = "GET") -> httpx.Response:
+            cookie = "; ".join(("theme=dark", *(f"presence={token}" for token in tokens), "x"))
+            host = {"Host": "www.shop.example", "Cookie": cookie}
+            return httpx.request(method, f"{at}{path}", headers=host)
+
+        assert browser.get("/me").json() == {"code": "unknown", "message": None}
+        browser.post("/sign-in?who=ada")
+        first = browser.cookies["presence"]
+        assert browser.post("/sign-in?who=bob").status_code == 204
+        assert browser.get("/me").json() == {"uid": "bob"}
+        assert p.sessions("ada") == [], "the browser's first session, of another user"
+        assert browser.post("/sign-out").status_code == 204
+        assert (p.sessions("bob"), browser.get("/me").status_code, len(browser.cookies)) == ([], 401, 0)
+
+        live, kicked = p.login("ada"), p.login("eve")
+        p.kick("eve", by="sam", reason="test")
+        copies = clear_copies_headers(
+            name="presence", secure=True, same_site="lax", domain=None, url_path="/me", host="www.shop.example"
+        )
+        for tokens in ((first, live.token), ("", live.token), ('"junk"', live.token), (f'"{live.token}"',)):
+            assert ask("/me", *tokens).json() == {"uid": "ada"}, tokens
+        for several in ((kicked.token, live.token), (live.token, kicked.token), (first, live.token, kicked.token)):
+            refused = ask("/me?x=1", *several)
+            assert (refused.status_code, refused.json()["code"]) == (401, "kicked")
+            assert refused.headers.get_list("set-cookie") == copies
+        assert "set-cookie" not in ask("/me", kicked.token).headers, "a single cookie: the next sign-in replaces it"
+        demanded, behalf = p.login("cyd"), p.login("ada", on_behalf_by="sam", reason="test")
+        p.require_sign_in("cyd", by="sam", reason="test", message="Is it you?")
+        assert ask("/me", demanded.token).json() == {"code": "sign_in_required", "message": "Is it you?"}
+        ask("/sign-in?who=dan", behalf.token, live.token, demanded.token, method="POST")
+        assert [session.session_id for session in p.sessions("ada")] == [behalf.session.session_id]
+        assert p.sessions("cyd") == []
+        ask("/sign-out", behalf.token, "x", method="POST")
+        assert p.sessions("ada") == []
+
+
 JWT = (
     """
 const sign = (claims) => JSON.stringify(claims), verify = (token) => JSON.parse(token);
 const live = (token) => { try { return check(token).sub } catch (error) { return error.message } };
-const answer = async ({ uid, token }) => uid ? await issue(uid) : live(token);
+const refusal = (error) => `${error.status} ${error.problem.code}`;
+const answer = async ({ uid, token, old, ended }) =>
+  ended ? await end(ended) : uid ? await issue(uid, old).catch(refusal) : live(token);
 """
     + LOOP
 )
@@ -195,7 +251,17 @@ def test_a_jwt_is_refused_after_a_kick_and_after_a_revocation_of_all(p: P, bed: 
         assert site.ask({"token": bob}) == "bob"
         p.revoke_before(by="sam", reason="test")
         wait_for("the revocation", lambda: site.ask({"token": bob}) == refused)
-        assert site.ask({"token": site.ask({"uid": "bob"})}) == "bob", "a later login is live"
+        bob_again = site.ask({"uid": "bob"})
+        assert site.ask({"token": bob_again}) == "bob", "a later login is live"
+        eve = site.ask({"uid": "eve", "old": bob_again})
+        assert (p.sessions("bob"), len(p.sessions("eve"))) == ([], 1), "a second sign-in of the same browser"
+        wait_for("the end of the first", lambda: site.ask({"token": bob_again}) == refused)
+        site.ask({"ended": eve})
+        assert p.sessions("eve") == []
+        wait_for("the sign-out", lambda: site.ask({"token": eve}) == refused)
+        assert "JSON" in site.ask({"token": ""}), "the library of an anonymous visitor's site throws"
+        p.block("eve", by="sam", reason="test")
+        assert site.ask({"uid": "eve"}) == "409 blocked"
     late = tmp_path / "late"
     late.mkdir()
     with served_on_thread(bed.url, bed.namespace) as url, node(late, BLOCKS["jwt"] + JWT, url, key) as site:
@@ -261,38 +327,79 @@ def test_an_open_page_learns_of_its_kick(p: P, bed: Bed, key: str, tmp_path: Pat
         assert site.ask({"read": "cyd"}).endswith("event: ended\ndata: signed out\n\n")
 
 
-SITE = (
-    """
-import { createHash } from "node:crypto";
-let middleware, mode;
-const app = { use: (handler) => (middleware = handler) };
-const post = (path, body) => fetch(process.env.PRESENCE_URL + path, { method: "POST", body: JSON.stringify(body),
-  headers: { "Content-Type": "application/json", Authorization: `Bearer ${process.env.PRESENCE_KEY}` } });
+SITE = """
+const handlers = [], failures = [], app = { use: (handler) => handlers.push(handler) };
 const answer = (asked) => new Promise((resolve, reject) => {
-  mode = asked.mode;
-  const session = { ...asked.session, destroy: (after) => after() };
-  const res = { redirect: (path) => resolve(path) };
-  middleware({ session, sessionID: asked.sid }, res, () => resolve("next")).catch(reject);
+  const mode = asked.mode;
+  if (asked.failures) return resolve(failures.length);
+  if (asked.options) {
+    const url = asked.options.url ?? process.env.PRESENCE_URL, key = asked.options.key ?? process.env.PRESENCE_KEY;
+    const onError = (error) => failures.push(error);
+    handlers[0] = new ExpressSessions(new Presence({ url, key }), { onError, ...asked.options }).check;
+    return resolve(null);
+  }
+  let destroyed = false;
+  const session = { ...asked.session, destroy: (after) => ((destroyed = true), after()) };
+  const headers = { "user-agent": "Firefox" };
+  const answerWith = (status) => (why) => resolve([status, why.code, destroyed]);
+  const res = { status: (status) => ({ set: () => res.status(status), json: answerWith(status) }) };
+  handlers[0]({ session, sessionID: asked.sid, headers, ip: "203.0.113.9" }, res, () => resolve("next")).catch(reject);
 });
 """
-    + EXPRESS
-    + LOOP
-)
+"""Its first step is to set the options."""
 
 
 @valkey
 def test_the_express_middleware_adopts_a_session_with_its_lifetime(p: P, bed: Bed, key: str, tmp_path: Path) -> None:
     """With sessions that the real express-session wrote."""
-    with served_on_thread(bed.url, bed.namespace) as url, node(tmp_path, SITE, url, key) as site:
+    with served_on_thread(bed.url, bed.namespace) as url, node(tmp_path, SITE + EXPRESS + LOOP, url, key) as site:
         for number, (record, _, life) in enumerate(CAPTURED.values()):
-            ask = {"sid": f"83zv9FtcgEJa5o35Ceu6mFWXmqnEf65{number}", "session": json.loads(record), "mode": "adopt"}
-            assert site.ask(ask | {"session": {"cookie": {}}}) == "next", "no user is signed in"
-            assert site.ask(ask | {"mode": "enforce"}) == "/sign-in"
-            assert site.ask(ask | {"mode": "observe"}) == "next"
+            ask = {"sid": f"83zv9FtcgEJa5o35Ceu6mFWXmqnEf65{number}", "session": json.loads(record)}
+
+            def said(mode: str, ask: dict[str, Any] = ask) -> Any:
+                site.ask({"options": {"mode": mode}})
+                return site.ask(ask)
+
+            assert said("observe") == "next", "as printed"
+            assert said("adopt", ask | {"session": {"cookie": {}}}) == "next", "no user is signed in"
+            assert said("enforce") == [401, "unknown", True]
+            assert said("observe") == "next"
             assert p.sessions("7") == []
-            assert [site.ask(ask), site.ask(ask)] == ["next", "next"]
+            assert [said("adopt"), said("adopt")] == ["next", "next"]
             [session] = p.sessions("7")
             assert (session.session_id, session.idle_timeout) == (hashed_id(ask["sid"]), life)
-            assert site.ask(ask | {"mode": "enforce"}) == "next"
+            assert (session.ip, session.user_agent) == ("203.0.113.9", "Firefox")
+            assert said("enforce") == "next"
             p.kick("7", by="sam", reason="test")
-            assert [site.ask(ask), site.ask(ask | {"mode": "enforce"})] == ["/sign-in", "/sign-in"]
+            assert [said("adopt"), said("enforce")] == [[401, "kicked", True]] * 2
+            assert said("observe") == "next"
+        assert site.ask({"failures": True}) == 0
+
+
+@valkey
+def test_without_the_service_or_its_key_the_express_middleware_does_what_its_options_say(
+    p: P, bed: Bed, key: str, tmp_path: Path
+) -> None:
+    port, away, [(record, _, _), *_] = free_port(), f"http://127.0.0.1:{free_port()}", CAPTURED.values()
+    ask = {"sid": "83zv9FtcgEJa5o35Ceu6mFWXmqnEf650", "session": json.loads(record)}
+    p.login("7", session_id=hashed_id(ask["sid"]))
+    with ExitStack() as open_:
+        with served_on_thread(bed.url, bed.namespace, port=port) as url:
+            site = open_.enter_context(node(tmp_path, SITE + EXPRESS + LOOP, url, key))
+            failures = 0
+            for broken in ({"url": away}, {"key": "pk_wrong"}):
+                for options, expected in (
+                    ({"mode": "observe"}, "next"),
+                    ({"onUnavailable": "open"}, "next"),
+                    ({"mode": "adopt"}, [503, "unavailable", False]),
+                    ({"onUnavailable": "grace"}, [503, "unavailable", False]),
+                ):
+                    site.ask({"options": {**options, **broken}})
+                    assert [site.ask(ask), site.ask(ask)] == [expected] * 2, (options, broken)
+                    failures += 1
+                    assert site.ask({"failures": True}) == failures, "it is said once a minute"
+            site.ask({"options": {"onUnavailable": "grace"}})
+            assert site.ask(ask) == "next"
+        assert site.ask(ask) == "next", "checked within 60 seconds"
+        assert site.ask(ask | {"sid": "another"}) == [503, "unavailable", False]
+        open_.close()

@@ -9,14 +9,14 @@ import os
 import socket
 import subprocess
 import sys
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import urlsplit
 
 import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from presence_core import CorruptData, OutcomeUnknown, Unavailable
+from presence_core import CorruptData, InvalidCode, OutcomeUnknown, Unavailable
 from presence_core.web.service import request_limits
 from presence_core.web.service import server as web_server
 from presence_core.web.service.problems import problem as problem_of
@@ -45,8 +45,7 @@ def test_bad_input_is_answered_with_a_sentence_that_names_the_field(bed: Bed) ->
         ("POST", "/v1/sessions", {"uid": "ada", "idle_timeout": "60"}, "idle_timeout"),
         ("POST", "/v1/sessions", {"uid": "ada", "idle_timeout": 10**30}, "idle_timeout"),
         ("POST", "/v1/sessions", {"uid": "ada", "idle_timeout": True}, "idle_timeout"),
-        ("POST", "/v1/sessions", {"uid": "ada", "ip": "not one"}, "ip"),
-        ("POST", "/v1/sessions", {"uid": "ada", "aliases": "x"}, "aliases"),
+        ("POST", "/v1/sessions", {"uid": "ada", "methods": "pwd"}, "methods"),
         ("POST", "/v1/sessions", {"uid": "ada", "attributes": [1]}, "attributes"),
         ("POST", "/v1/sessions", {"uid": "ada", "attributes": {"a": "x" * 5000}}, "attributes"),
         ("POST", "/v1/sessions", {"uid": "ada", "session_id": "a:b"}, "session_id"),
@@ -54,8 +53,16 @@ def test_bad_input_is_answered_with_a_sentence_that_names_the_field(bed: Bed) ->
         ("POST", "/v1/sessions", [1], "body"),
         ("POST", "/v1/validate", {"token": 5}, "token"),
         ("POST", "/v1/validate", {"token": "x", "touch": "yes"}, "touch"),
-        ("POST", "/v1/validate", {"token": "x", "ip": "1.2.3"}, "ip"),
         ("POST", "/v1/validate", {}, "token"),
+        ("POST", "/v1/validate", {"token": None}, "token"),
+        ("POST", "/v1/validate", {"uid": "ada"}, "session_id"),
+        ("POST", "/v1/validate", {"session_id": "session-1"}, "uid"),
+        ("POST", "/v1/validate", {"uid": "ada", "token": "x"}, "uid"),
+        ("POST", "/v1/validate", {"uid": "ada", "session_id": "session-1", "token": "x"}, "uid"),
+        ("POST", "/v1/validate", {"uid": "ada", "session_id": "short"}, "session_id"),
+        ("POST", "/v1/validate", {"tokens": "x"}, "tokens"),
+        ("POST", "/v1/validate", {"tokens": ["x"] * 5}, "tokens"),
+        ("POST", "/v1/validate", {"token": "x", "tokens": ["x"]}, "tokens"),
         ("POST", "/v1/heartbeats", {"refs": ["nothing"]}, "ref"),
         ("POST", "/v1/heartbeats", {"refs": "ada:session-1"}, "refs"),
         ("POST", "/v1/kicks", {"uid": "ada"}, "reason"),
@@ -105,7 +112,9 @@ def test_bad_input_is_answered_with_a_sentence_that_names_the_field(bed: Bed) ->
         if not field:  # bytes that are not text may be searched for: no uid contains them
             assert answer.status_code in (200, 422)
             continue
-        assert problem(answer, 422)["field"] == field, (method, path, body, answer.text)
+        said = problem(answer, 422)
+        assert said["field"] == field, (method, path, body, answer.text)
+        assert said["code"] in get_args(InvalidCode), answer.text
     for raw in (
         b"",
         b"{",
@@ -130,6 +139,39 @@ def test_bad_input_is_answered_with_a_sentence_that_names_the_field(bed: Bed) ->
             assert said["detail"] == "The body must be sent as Content-Type: application/json."
     good = s.ask("POST", "/v1/validate", content=b'{"token": "x"}', headers={"Content-Type": "Application/JSON; a=b"})
     assert good.json()["live"] is False
+
+
+@once
+def test_nothing_that_describes_a_visitor_is_bad_input(bed: Bed) -> None:
+    s = service(bed)
+    body = {"uid": "ada", "ip": "203.0.113.9:51008", "name": "名" * 100, "device": 5, "app": "",
+            "app_version": "v" * 65, "user_agent": ["curl"], "aliases": ["bob@example.com", "", 7]}  # fmt: skip
+    answer = s.ask("POST", "/v1/sessions", body)
+    assert answer.status_code == 201, answer.text
+    session, token = answer.json()["session"], answer.json()["token"]
+    assert (session["ip"], session["name"], session["device"]) == ("203.0.113.9", "名" * 85, None)
+    assert (session["app_version"], session["user_agent"], session["aliases"]) == ("v" * 64, None, ["bob@example.com"])
+    for ip in ("unknown", "", "[2001:db8::9]:443", 5):
+        assert s.ask("POST", "/v1/validate", {"token": token, "ip": ip}).json()["live"] is True
+    cut = b'{"uid": "eve", "name": "Eve \\ud83d"}'  # as JavaScript's slice cuts an emoji
+    answer = s.ask("POST", "/v1/sessions", content=cut, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["session"]["name"]) == (201, "Eve")
+
+
+@once
+def test_a_refused_value_has_a_code_for_programs(bed: Bed) -> None:
+    s = service(bed)
+    kick = {"uid": "ada", "reason": "x" * 501}
+    for method, path, body, field, code in (
+        ("POST", "/v1/kicks", kick, "reason", "too_long"),
+        ("POST", "/v1/kicks", {"uid": "ada"}, "reason", "required"),
+        ("GET", "/v1/sessions?devise=phone", None, "devise", "unknown"),
+        ("GET", "/v1/sessions?ip=here", None, "ip", "malformed"),
+        ("GET", "/v1/sessions?limit=1001", None, "limit", "out_of_range"),
+        ("GET", "/v1/audit?since=2&until=1", None, "since", "wrong_order"),
+    ):
+        said = problem(s.ask(method, path, body), 422)
+        assert (said["field"], said["code"]) == (field, code)
 
 
 @once

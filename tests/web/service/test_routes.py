@@ -8,9 +8,11 @@ from urllib.parse import quote
 
 import pytest
 
+from presence_core import AsyncPresence, CorruptData, KickResult, OutcomeUnknown, Presence, Settings, Worker
 from presence_core.web.service.authorization import LOCAL
 from tests.conftest import Bed, on
 from tests.support.expected.bad_input import nested
+from tests.support.fair_clock import PATIENT
 from tests.support.place_file import write_place_file
 from tests.web.service.process import HOSTILE, SCOPES, Service, problem, service
 
@@ -26,8 +28,18 @@ ROUTES: list[tuple[str, str, str, Any, int]] = [
     ("POST", "/v1/reauthenticate", "record", {"token": "x"}, 409),
     ("POST", "/v1/users/ada/sessions/session-1/reauthenticate", "record", {}, 200),
     ("POST", "/v1/users/nobody/require-sign-in", "kick", {"reason": "test"}, 200),
+    ("POST", "/v1/users/nobody/timeouts", "kick", {"idle_timeout": 60, "reason": "test"}, 200),
+    ("POST", "/v1/timeouts/preview", "kick", {"filter": {"device": "x"}, "idle_timeout": 60}, 200),
+    (
+        "POST",
+        "/v1/timeouts",
+        "kick",
+        {"filter": {"device": "x"}, "idle_timeout": 60, "reason": "test", "expected": 0},
+        200,
+    ),
     ("POST", "/v1/heartbeats", "record", {"refs": ["ada:session-1"]}, 200),
     ("PATCH", "/v1/users/ada/sessions/session-1", "record", {"attributes": {"a": 1}}, 200),
+    ("PATCH", "/v1/users/ada", "record", {"name": "Ada"}, 200),
     ("DELETE", "/v1/users/ada/sessions/session-9", "record", None, 200),
     ("POST", "/v1/users/nobody/sessions/session-9/logout-others", "record", {}, 200),
     ("GET", "/v1/sessions", "read", None, 200),
@@ -47,6 +59,7 @@ ROUTES: list[tuple[str, str, str, Any, int]] = [
     ("GET", "/metrics", "read", None, 200),
     ("POST", "/v1/kicks", "kick", {"uid": "nobody", "reason": "test"}, 200),
     ("POST", "/v1/kicks/preview", "kick", {"filter": {"device": "x"}}, 200),
+    ("POST", "/v1/kicks/refs", "kick", {"refs": [], "reason": "test"}, 200),
     ("POST", "/v1/jobs", "kick", {"filter": {"device": "x"}, "reason": "test", "expected": 0}, 202),
     ("POST", "/v1/jobs/12345678/pause", "kick", None, 404),
     ("POST", "/v1/jobs/12345678/resume", "kick", None, 404),
@@ -185,6 +198,18 @@ def test_a_session_begins_is_seen_and_ends(bed: Bed) -> None:
     assert s.get(place)["attributes"] == {"cart": 2}
     problem(s.ask("PATCH", place, {"attributes": {"a": "x" * 4096}}), 422)
     problem(s.ask("PATCH", place, {}), 422)
+    changes = {"name": "Bea", "aliases": ["bea@example.org"], "device": "desk", "app": None}
+    changed = s.ask("PATCH", place, changes).json()
+    assert {name: changed[name] for name in changes} == changes
+    assert changed["attributes"] == {"cart": 2}
+    assert s.ask("PATCH", place, {"aliases": None}).json()["aliases"] == []
+    assert s.get("/v1/people?text=bea")["items"][0]["uid"] == "ada"
+    assert s.ask("PATCH", "/v1/users/ada", {"name": "Cat"}).json() == {"changed": 2}
+    assert s.ask("PATCH", "/v1/users/ada", {"name": 5, "aliases": ["cat@example.org"]}).json() == {"changed": 2}
+    assert s.get(place)["name"] is None, "what does not fit is left out, as at a login"
+    assert s.ask("PATCH", "/v1/users/nobody", {"name": "Cat"}).json() == {"changed": 0}
+    problem(s.ask("PATCH", "/v1/users/ada", {}), 422)
+    problem(s.ask("PATCH", "/v1/users/ada", {"device": "desk"}), 422)
     problem(s.ask("PATCH", "/v1/users/ada/sessions/session-1", {"attributes": {"cart": 3}}), 404)
     assert s.ask("DELETE", "/v1/users/ada/sessions/session-2").json() == {"ended": True}
     assert s.ask("DELETE", "/v1/users/ada/sessions/session-2").json() == {"ended": False}
@@ -198,6 +223,42 @@ def test_a_session_begins_is_seen_and_ends(bed: Bed) -> None:
     assert [session["ref"] for session in s.ask("POST", place, {}).json()["ended"]] == [other.ref]
     assert [(end["reason"], end["cause"]) for end in s.get("/v1/ended?uid=eve")["items"]] == [("logout", "self")]
     problem(s.ask("POST", place, {"other": here.session_id}), 422)
+
+
+@everywhere
+def test_of_several_tokens_the_first_live_session_counts_and_a_kick_before_all(bed: Bed) -> None:
+    s = service(bed)
+    s.p.freeze()
+    first, second, ended, kicked = (s.p.login(uid) for uid in ("ada", "ada", "ada", "eve"))
+    s.p.logout("ada", ended.session.session_id)
+    s.p.kick("eve", by="sue", reason="test", message="Please call us.")
+
+    def ask(*tokens: str, **options: Any) -> Any:
+        return s.ask("POST", "/v1/validate", {"tokens": tokens} | options).json()
+
+    s.p.advance(60)
+    for tokens, session in (
+        ((ended.token, first.token, second.token), first.session),
+        (("", "junk", second.token), second.session),
+        ((second.token,), second.session),
+    ):
+        answer = ask(*tokens, ip="192.0.2.9")
+        assert (answer["live"], answer["session"]["session_id"]) == (True, session.session_id)
+        assert answer["session"]["last_ip"] == "192.0.2.9"
+    seen = [session.last_seen for session in s.p.sessions("ada")]
+    assert {(at - first.session.last_seen).total_seconds() for at in seen} == {60}
+    s.p.advance(60)
+    assert ask("junk", first.token, touch=False)["live"]
+    assert [session.last_seen for session in s.p.sessions("ada")] == seen
+    for several in ((kicked.token, first.token), (first.token, ended.token, kicked.token)):
+        answer = ask(*several)
+        assert (answer["live"], answer["ended"]["code"], answer["ended"]["message"]) == (
+            False,
+            "kicked",
+            "Please call us.",
+        )
+    assert ask(ended.token, "junk")["ended"]["code"] == "logout"
+    assert ask()["code"] == ask("junk")["code"] == "unknown"
 
 
 @everywhere
@@ -234,11 +295,65 @@ def test_a_session_must_sign_in_again_and_has(bed: Bed) -> None:
 
 
 @everywhere
+def test_only_a_key_with_the_scope_admin_makes_timeouts_longer(bed: Bed) -> None:
+    s = service(bed)
+    support = {"Authorization": "Bearer key.kick", "X-Actor": "Sam"}
+    admin = {"Authorization": "Bearer key.kick+admin", "X-Actor": "Mia"}
+    s.ask("POST", "/v1/sessions", {"uid": "a/b", "session_id": SID, "idle_timeout": 600, "max_sessions": 1})
+    path, shorter = "/v1/users/a%2Fb/timeouts", {"idle_timeout": 60, "session_id": SID, "reason": "kiosk"}
+    [session] = s.ask("POST", path, shorter, headers=support).json()["sessions"]
+    assert (session["idle_timeout"], session) == (60, s.get("/v1/users/a%2Fb/sessions")["items"][0])
+    longer = shorter | {"idle_timeout": 7200, "absolute_timeout": 7200}
+    assert problem(s.ask("POST", path, longer, headers=support), 403)["detail"] == "This API key lacks the scope admin."
+    assert s.p.sessions("a/b")[0].idle_timeout == 60
+    assert problem(s.ask("POST", path, longer, headers={"Authorization": "Bearer key.admin"}), 403)
+    [session] = s.ask("POST", path, longer | {"absolute_timeout": 90_000}, headers=admin).json()["sessions"]
+    assert (session["idle_timeout"], session["absolute_timeout"]) == (7200, 90_000)
+    assert problem(s.ask("POST", path, {"reason": "kiosk"}), 422)["field"] == "idle_timeout"
+    assert s.ask("POST", "/v1/users/nobody/timeouts", longer, headers=support).json() == {"sessions": []}
+    done = [(entry["action"], entry["by"], entry["uid"]) for entry in s.get("/v1/audit")["items"]]
+    assert [entry for entry in done if entry[2] == "a/b" and entry[0] == "change_timeouts"] == [
+        ("change_timeouts", "key (Mia)", "a/b"), ("change_timeouts", "key (Sam)", "a/b"),
+    ]  # fmt: skip
+    assert "POST /v1/users/{uid}/timeouts refused" in [
+        entry.outcome.partition(" refused")[0] + " refused" for entry in s.p.audit() if entry.action == "denied"
+    ]
+
+
+@everywhere
+def test_timeouts_of_all_that_match_are_previewed_and_changed(bed: Bed) -> None:
+    s = service(bed)
+    support = {"Authorization": "Bearer key.kick", "X-Actor": "Sam"}
+    for uid, seconds in (("ada", 60), ("bob", 600)):
+        s.ask("POST", "/v1/sessions", {"uid": uid, "device": "kiosk", "idle_timeout": seconds})
+    s.ask("POST", "/v1/sessions", {"uid": "cyd", "device": "phone"})
+    wanted = {"filter": {"device": "kiosk"}, "idle_timeout": 300}
+    preview = s.ask("POST", "/v1/timeouts/preview", wanted, headers=support).json()
+    assert [preview[name] for name in ("total", "shortened", "lengthened", "ended")] == [2, 1, 1, 0]
+    change = wanted | {"filter": preview["filter"], "expected": 2, "reason": "kiosks"}
+    refused = problem(s.ask("POST", "/v1/timeouts", change, headers=support), 403)
+    assert refused["detail"] == "This API key lacks the scope admin."
+    for expected, detail in ((1, "must be at least 2"), (10_001, "must be at most 10,000")):
+        answer = problem(s.ask("POST", "/v1/timeouts", change | {"expected": expected, "only_shorten": True}), 422)
+        assert (answer["field"], detail in answer["detail"]) == ("expected", True)
+    done = s.ask("POST", "/v1/timeouts", change | {"only_shorten": True}, headers=support).json()
+    assert [done[name] for name in ("matched", "shortened", "lengthened", "skipped")] == [2, 1, 0, 1]
+    admin = {"Authorization": "Bearer key.kick+admin", "X-Actor": "Mia"}
+    assert s.ask("POST", "/v1/timeouts", change, headers=admin).json()["lengthened"] == 1
+    assert {session.uid: session.idle_timeout for session in s.p.iter_sessions()} == {
+        "ada": 300, "bob": 300, "cyd": 1800,
+    }  # fmt: skip
+    assert [entry.by for entry in s.p.audit() if entry.action == "change_timeouts_where"] == ["key (Mia)", "key (Sam)"]
+    assert "POST /v1/timeouts refused once" in [entry.outcome for entry in s.p.audit()]
+
+
+@everywhere
 def test_the_list_takes_every_filter_and_pages(bed: Bed) -> None:
     s = service(bed)
     p = s.p
     p.freeze()
-    p.login("ada", name="Ada Lovelace", aliases=["ada@example.org"], device="phone", ip="192.0.2.7")
+    p.login("ada", name="Ada Lovelace", aliases=["ada@example.org"], device="phone", ip="192.0.2.7",
+            methods=["pwd", "otp"])  # fmt: skip
     p.advance(10)
     agent = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"
     p.login("lin", app="shop", app_version="2.1", user_agent=agent, attributes={"tenant": "navy", "floor": 3})
@@ -249,6 +364,10 @@ def test_the_list_takes_every_filter_and_pages(bed: Bed) -> None:
         "os=Linux&browser=Firefox": ["lin"], f"logged_in_after={at.timestamp()}": ["lin"],
         f"logged_in_before={at.isoformat()}": ["ada"], f"logged_in_before={quote(at.isoformat())}": ["ada"],
         "idle_for=5": ["ada"], "attribute=tenant%3Dnavy&attribute=floor%3D3": ["lin"], "attribute=floor%3D4": [],
+        "seen_within=5": ["lin"], "app_version_below=2.10": ["lin"], "app_version_below=2.1": [],
+        "method=pwd&method=otp": ["ada"], "mfa=true": ["ada"], "mfa=false": ["lin"],
+        "without=device%3Dphone": ["lin"], "without=method%3Dpwd&without=mfa%3Dtrue": ["lin"],
+        f"without=logged_in_after%3D{at.timestamp()}&without=attribute%3Dfloor%3D3": ["ada"],
         "": ["lin", "ada"],
     }  # fmt: skip
     for query, uids in asked.items():
@@ -257,8 +376,41 @@ def test_the_list_takes_every_filter_and_pages(bed: Bed) -> None:
     assert first["total"] == 2
     second = s.get(f"/v1/sessions?limit=1&cursor={first['next_cursor']}")
     assert [session["uid"] for session in first["items"] + second["items"]] == ["lin", "ada"]
+    p.advance(1)
+    p.heartbeat("ada", p.sessions("ada")[0].session_id)
+    by_last_seen = s.get("/v1/sessions?order=last_seen&limit=1")
+    rest = s.get(f"/v1/sessions?order=last_seen&cursor={by_last_seen['next_cursor']}")
+    assert [session["uid"] for session in by_last_seen["items"] + rest["items"]] == ["ada", "lin"]
+    assert problem(s.ask("GET", "/v1/sessions?order=seen"), 422)["field"] == "order"
     foreign = problem(s.ask("GET", f"/v1/sessions?uid=ada&cursor={first['next_cursor']}"), 422)
     assert foreign["field"] == "cursor"
+
+
+@once
+def test_a_filter_of_a_bulk_kick_takes_lists_and_a_filter_that_excludes(bed: Bed) -> None:
+    s = service(bed)
+    for uid, version, methods in (("ada", "2.9", ["pwd"]), ("lin", "2.9", ["pwd", "otp"]), ("eve", "2.10", ["pwd"])):
+        s.p.login(uid, app_version=version, methods=methods, attributes={"plan": uid})
+    asked = {
+        "app_version_below": "2.10", "methods": ["pwd"],
+        "without": {"mfa": True, "methods": ["otp"], "attributes": {"plan": "lin"}},
+    }  # fmt: skip
+    preview = s.ask("POST", "/v1/kicks/preview", {"filter": asked}).json()
+    assert preview["total"] == 1
+    assert {name: preview["filter"][name] for name in asked} == asked, "as a request would send it"
+    job = s.ask("POST", "/v1/jobs", {"filter": preview["filter"], "expected": 1, "reason": "old"}).json()
+    assert job["filter"]["without"] == asked["without"]
+    for wrong, field, sentence in (
+        ({"without": {"without": {"uid": "ada"}}}, "filter.without.without", "The body has no such field."),
+        ({"without": {}}, "without", "without must have at least one field: else no session matches."),
+        ({"without": {"idle_for": -1}}, "without.idle_for",
+         "without.idle_for must be a whole number from 0 to 315360000."),
+        ({"mfa": "yes"}, "filter.mfa", "filter.mfa: input should be a valid boolean."),
+    ):  # fmt: skip
+        refused = problem(s.ask("POST", "/v1/kicks/preview", {"filter": wrong}), 422)
+        assert (refused["field"], refused["detail"]) == (field, sentence)
+    for query, field in (("without=colour%3Dred", "without"), ("method=PWD", "methods"), ("mfa=perhaps", "mfa")):
+        assert problem(s.ask("GET", f"/v1/sessions?{query}"), 422)["field"] == field
 
 
 @once
@@ -267,6 +419,30 @@ def test_an_unconfirmed_kick_is_reported(bed: Bed) -> None:
     s.p.login("ada")
     kicked = s.ask("POST", "/v1/kicks", {"uid": "ada", "reason": "stolen"}).json()
     assert (kicked["count"], kicked["confirmed"]) == (1, False)
+
+
+@once
+def test_a_kick_by_ref_separates_what_ended_what_had_ended_and_what_is_unknown(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s = service(bed)
+    refs = [s.p.login(uid, session_id=SID).session.ref for uid in ("ada", "bob")]
+    s.p.logout("bob", SID)
+    body = {"refs": [*refs, "eve:session-9"], "reason": "shared", "message": "Call us.", "ticket": "T-1"}
+    answer = s.ask("POST", "/v1/kicks/refs", body, headers={"X-Actor": "Sam"}).json()
+    assert [session["ref"] for session in answer["kicked"]] == refs[:1]
+    assert [(ended["ref"], ended["reason"]) for ended in answer["already_ended"]] == [(refs[1], "logout")]
+    assert (answer["not_found"], answer["failed"], answer["count"]) == (["eve:session-9"], {}, 1)
+    assert [entry["uid"] for entry in s.get("/v1/audit?by=key%20(Sam)")["items"]] == ["ada"]
+    too_many = problem(s.ask("POST", "/v1/kicks/refs", {"refs": refs[:1] * 1001, "reason": "x"}), 422)
+    assert (too_many["field"], too_many["code"]) == ("refs", "too_many")
+
+    async def half(*_: object, **__: object) -> KickResult:
+        return KickResult([], [], failed={"a:session-1": OutcomeUnknown("x"), "b:session-2": CorruptData("y")})
+
+    monkeypatch.setattr(AsyncPresence, "kick_refs", half)
+    failed = s.ask("POST", "/v1/kicks/refs", {"refs": refs, "reason": "x"}).json()["failed"]
+    assert failed == {"a:session-1": "outcome_unknown", "b:session-2": "corrupt"}
 
 
 @everywhere
@@ -332,6 +508,11 @@ def test_bulk_kicks_are_previewed_started_paused_and_resumed(bed: Bed) -> None:
     assert shown["total"] == 1
     job = s.ask("POST", "/v1/jobs", {"filter": shown["filter"], "expected": 1, "reason": "old", "pace": 10}).json()
     assert (job["state"], job["by"], job["filter"]) == ("running", "key", shown["filter"])
+    assert job["warning"].startswith("No worker runs, so this job waits until one does (presence worker)")
+    assert s.get(f"/v1/jobs/{job['id']}")["warning"] == job["warning"]
+    with Presence.from_url(bed.url, Settings(bed.namespace, timeout=PATIENT)) as presence:
+        Worker(presence)._beat()
+    assert s.get(f"/v1/jobs/{job['id']}")["warning"] is None
     for act, state in (("pause", "paused"), ("resume", "running"), ("cancel", "cancelled")):
         assert s.ask("POST", f"/v1/jobs/{job['id']}/{act}").json()["state"] == state
     problem(s.ask("POST", f"/v1/jobs/{job['id']}/pause"), 409)
@@ -350,6 +531,9 @@ def test_people_numbers_and_metrics(bed: Bed) -> None:
     s.p.logout("ada", s.p.login("ada", device="desk").session.session_id)
     s.p.sweep()
     assert [person["uid"] for person in s.get("/v1/people?text=ad&limit=3")["items"]] == ["ada"]
+    pasted = "%0AINFO%09signed in uid=ada " + "and so on, " * 300
+    assert [person["uid"] for person in s.get(f"/v1/people?text={pasted}")["items"]] == ["ada"]
+    assert [session["uid"] for session in s.get(f"/v1/sessions?text={pasted}")["items"]] == ["ada"]
     assert s.get("/v1/facets/device") == {"values": {"phone": 1}}
     assert (s.get("/v1/counts")["users"], s.get("/v1/counts")["totals"]["logout"]) == (1, 1)
     assert s.get("/v1/history?since=2026-01-01T00:00:00%2B00:00&step=86400") == {"items": []}

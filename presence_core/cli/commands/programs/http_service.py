@@ -25,6 +25,8 @@ from presence_core.worker import Worker
 _INSTALL: Final = "The HTTP service is not installed: install the extra web (in a checkout: pip install '.[web]')"
 
 
+ADDRESS_FROM: Final = "PRESENCE_ADDRESS_FROM"
+
 _KEY_COLUMNS: Final = {"ADDED (UTC)": "created", "NAME": "name", "SCOPES": "scopes"}
 
 
@@ -54,7 +56,14 @@ def add_commands(add_command: AddCommand) -> None:
     )
     pages.add_argument("--cookie", help="the site's cookie with the token (default presence)")
     pages.add_argument("--public", action="store_true", help="let anyone read the names in /online")
-    pages.add_argument("--proxies", nargs="+", default=[], metavar="NETWORK", help="trust X-Forwarded-For from these")
+    pages.add_argument(
+        "--proxies", nargs="+", default=[], metavar="NETWORK", help="trust the visitor's address that these report"
+    )
+    pages.add_argument(
+        "--address-from",
+        metavar="HEADER",
+        help=f"in this header: forwarded, x-real-ip, … (default: {ADDRESS_FROM}, or x-forwarded-for)",
+    )
     keys = add_command(
         "keys",
         _keys,
@@ -69,7 +78,7 @@ def add_commands(add_command: AddCommand) -> None:
 
 def _serve(presence: Presence, args: argparse.Namespace) -> int:
     try:
-        from presence_core.web.proxies import Proxies
+        from presence_core.web.proxies import FORWARDED_FOR, Proxies
         from presence_core.web.service.access_log import ACCESS_LOG
         from presence_core.web.service.api_keys import list_keys
         from presence_core.web.service.server import Offer, await_sigterm, listen, serve
@@ -84,15 +93,23 @@ def _serve(presence: Presence, args: argparse.Namespace) -> int:
     check.whole("port", args.port, 0, 65_535)
     cookie = "presence" if args.cookie is None else args.cookie
     check_pages(args.origins or (), args.friends_key, cookie)
-    if args.origins is None and (args.friends_key or args.cookie is not None or args.public or args.proxies):
-        raise InvalidArgument("--origins", "must be given for the options of a site's own pages: it turns them on")
+    given = (args.friends_key, args.cookie is not None, args.public, args.proxies, args.address_from is not None)
+    if args.origins is None and any(given):
+        raise InvalidArgument(
+            "--origins", "must be given for the options of a site's own pages: it turns them on", "required"
+        )
+    if args.address_from is not None and not args.proxies:
+        raise InvalidArgument(
+            "--proxies", "must be given for --address-from: others could write any address", "required"
+        )
+    address_from = args.address_from or args.environ.get(ADDRESS_FROM, "").strip() or FORWARDED_FOR
     alerting = alert_webhook(args, os.environ)
     with_keys = bool(list_keys(presence))
     if not with_keys and not is_loopback(args.host):
         raise InvalidArgument("host", "must be 127.0.0.1 as long as there is no API key: presence keys add NAME")
     offer = Offer(with_keys=with_keys, with_pages=args.origins is not None, origins=tuple(args.origins or ()),
                   friends_key=args.friends_key, cookie=cookie, public=args.public,
-                  proxies=Proxies(args.proxies), with_telemetry=with_telemetry)  # fmt: skip
+                  proxies=Proxies(args.proxies, address_from), with_telemetry=with_telemetry)  # fmt: skip
     try:
         listening = listen(args.host, args.port)
     except OSError as error:
@@ -126,14 +143,14 @@ def _keys(presence: Presence, args: argparse.Namespace) -> int:
         print_result(args, [_without_digest(key) for key in keys], lines)
         return 0
     if args.name is None:
-        raise InvalidArgument("name", f"must be given to {args.action} a key")
+        raise InvalidArgument("name", f"must be given to {args.action} a key", "required")
     if args.action == "remove":
         removed = remove_key(presence, args.name)
         sentence = "Removed. It stops working within 5 seconds." if removed else f"There is no API key {args.name}."
         print_result(args, {"removed": removed}, [sentence])
         return 0 if removed else 1
     if not args.scope:
-        raise InvalidArgument("scope", f"must be given: {', '.join(SCOPES)}")
+        raise InvalidArgument("scope", f"must be given: {', '.join(SCOPES)}", "required")
     key, secret = make_key(presence, args.name, args.scope)
     warning = "Store it safely: it is shown only this once, and it is not kept here."
     print_result(args, _without_digest(key) | {"key": secret}, [secret, warning])

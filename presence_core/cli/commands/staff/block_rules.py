@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Final
+from typing import Any, Final
 
 from presence_core.cli.arguments import (
     TIME_FORMAT,
@@ -32,7 +32,6 @@ _LIES: Final = "A client can lie about its version."
 
 
 def add_commands(add_command: AddCommand) -> None:
-    """Add these commands to the parser."""
     help = "Refuse logins from a network or a country, or with a version of an app."
     add_action = action_adder(add_command("block-rule", _list, help))
     add_action("list", _list, "List the rules in force, the latest first.")
@@ -70,11 +69,13 @@ def _list(presence: Presence, args: argparse.Namespace) -> int:
 
 
 def _preview(presence: Presence, args: argparse.Namespace) -> int:
-    preview = presence.preview_block_rule(
-        network=args.network, app=args.app, app_version=args.app_version, country=args.country
-    )
+    preview = presence.preview_block_rule(**_match(args))
     print_result(args, preview, [_found(preview)])
     return 0
+
+
+def _match(args: argparse.Namespace) -> dict[str, Any]:
+    return {name: getattr(args, name) for name in ("network", "app", "app_version", "country")}
 
 
 def _found(preview: BlockRulePreview) -> str:
@@ -90,20 +91,16 @@ def _found(preview: BlockRulePreview) -> str:
 def _add(presence: Presence, args: argparse.Namespace) -> int:
     check_staff_fields(args)
     if args.yes and args.expected is None:
-        raise InvalidArgument("expected", "must be given with --yes: the most sessions that may match")
-    preview = presence.preview_block_rule(
-        network=args.network, app=args.app, app_version=args.app_version, country=args.country
-    )
+        raise InvalidArgument("expected", "must be given with --yes: the most sessions that may match", "required")
+    preview = presence.preview_block_rule(**_match(args))
     expected = preview.sessions if args.expected is None else args.expected
     too_many = preview.sessions > expected  # add_block_rule refuses it, so there is nothing to confirm
     if not (args.yes or too_many or _confirm(preview)):
         return 1
     is_typed = preview.is_wide and not args.yes and not too_many
     confirm_wide = preview.words if is_typed else args.confirm_wide
-    rule = presence.add_block_rule(network=args.network, app=args.app, app_version=args.app_version,
-                                   country=args.country, by=actor(args),
-                                   reason=args.reason, expected=expected, message=args.message, ticket=args.ticket,
-                                   duration=args.duration, until=args.until,
+    rule = presence.add_block_rule(**_match(args), by=actor(args), reason=args.reason, expected=expected,
+                                   message=args.message, ticket=args.ticket, duration=args.duration, until=args.until,
                                    confirm_wide=confirm_wide)  # fmt: skip
     print_result(args, rule, [_sentence(rule), *unconfirmed_warning(presence)])
     return 0

@@ -1,5 +1,5 @@
-"""What staff do, and the record of it: ``presence kick``, ``revoke-before``, ``block``, ``unblock``, ``blocks`` and
-``audit``."""
+"""What staff do, and the record of it: ``presence kick``, ``require-sign-in``, ``revoke-before``, ``block``,
+``unblock``, ``blocks`` and ``audit``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from presence_core.cli.arguments import (
     check_staff_fields,
     parse_time,
 )
-from presence_core.cli.output import count_of, format_time, print_page, print_result
+from presence_core.cli.commands.staff.timeouts import add_timeouts
+from presence_core.cli.output import count_of, format_time, how_ended, print_page, print_result
 from presence_core.cli.prompts import confirm_count
 from presence_core.cli.replica_wait import unconfirmed_warning
 from presence_core.client import Presence
@@ -46,6 +47,7 @@ def add_commands(add_command: AddCommand) -> None:
     sign_in.add_argument("session_id", nargs="?", help="only in this session")
     add_staff_fields(sign_in, message_for="user")
     sign_in.add_argument("--keep", action="append", default=[], metavar="SESSION", help="not in this session")
+    add_timeouts(add_command)
     help = "Sign out everyone who logged in before a time, at once."
     revoke = add_command("revoke-before", _revoke_before, help, changes=True)
     revoke.add_argument("--before", type=_time_or_now, required=True, metavar="TIME", help=f"now, or {TIME_FORMAT}")
@@ -80,9 +82,7 @@ def _kick(presence: Presence, args: argparse.Namespace) -> int:
     lines = [f"Kicked {count_of(len(result.kicked), 'session')} of {args.uid}."]
     if result.block:
         lines.append(_block_sentence(result.block))
-    for ended in result.already_ended:
-        by = f" by {ended.by}" if ended.by else ""
-        lines.append(f"{ended.session_id} had already ended: {ended.reason} at {format_time(ended.at)} UTC{by}.")
+    lines += [f"{ended.session_id} had already ended{how_ended(ended)}" for ended in result.already_ended]
     changed = bool(result or args.block_for)
     if changed:
         lines += unconfirmed_warning(presence)
@@ -131,8 +131,6 @@ def _blocks(presence: Presence, args: argparse.Namespace) -> int:
 
 
 class _Revocation(NamedTuple):
-    """What ``revoke-before`` would do, as shown before the confirmation."""
-
     before: str
     sessions: int
     found: str
@@ -167,7 +165,7 @@ def _preview(presence: Presence, before: datetime | float | None) -> _Revocation
         return _Revocation("now", counts.sessions, found)
     ms = check.time_ms("before", before)
     if ms > counts.as_of.timestamp() * 1000:
-        raise InvalidArgument("before", "must not be in the future")
+        raise InvalidArgument("before", "must not be in the future", "in_the_future")
     shown = f"{format_time(datetime.fromtimestamp(ms / 1000, UTC))} UTC"
     matching = presence.count_sessions(SessionFilter(logged_in_before=before))
     return _Revocation(shown, matching, f"{matching:,} of {live} began before {shown}.")

@@ -47,7 +47,9 @@ def _add(presence: Presence, args: argparse.Namespace) -> int:
         raise InvalidArgument(VARIABLE, "must name the password file, because a password is given")
     known = presence.staff_member(name)
     if known and known.role:
-        raise InvalidArgument("name", f"must be new: {name} is {known.role} already (see presence staff role)")
+        raise InvalidArgument(
+            "name", f"must be new: {name} is {known.role} already (see presence staff role)", "exists"
+        )
     if file is None:
         member = presence.add_staff(name, args.role, by=by)
         print_result(args, member, [f"{name} is {member.role}."])

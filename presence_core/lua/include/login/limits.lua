@@ -29,14 +29,17 @@ local function read_live(k, user, sid, now, revoked, revoked_at, with_devices, e
   return live
 end
 
--- `limits`: {user, device, per_device (0: none), reject}. Returns the ends; the session ids that were replaced, and
--- those found past their deadline; and the limit that refuses the login, if one does.
+-- `limits`: {user, devices, per_device, reject}; devices: how the hash of devices names the login's device, none where
+-- no limit per device applies. Returns the ends; the session ids that were replaced, and those found past their
+-- deadline; and the limit that refuses the login, if one does.
 local function apply_limits(k, user, sid, now, revoked, revoked_at, limits)
-  local ends, replaced, late, by_device = {}, {}, {}, limits.per_device > 0
+  local ends, replaced, late, by_device = {}, {}, {}, #limits.devices > 0
   if user.card < limits.user and not (by_device and user.card >= limits.per_device) then return ends, replaced, late end
   local live, on_device, gone = read_live(k, user, sid, now, revoked, revoked_at, by_device, ends, late), {}, {}
   for _, session in ipairs(live) do
-    if by_device and session.device == limits.device then on_device[#on_device + 1] = session end
+    for _, device in ipairs(limits.devices) do
+      if session.device == device then on_device[#on_device + 1] = session end
+    end
   end
   local too_many = #live - limits.user + 1
   local too_many_on_device = by_device and #on_device - limits.per_device + 1 or 0

@@ -38,14 +38,14 @@ local function add_to_lists(k, policy, now, user, words, new)
   end
 end
 
--- Count the session's facets. `row`, and `old` of the same login before: RECORD_FIELDS. Nothing here fails.
+-- Count the session's facets. `row`, and `old` of the same login before: the values of its fields. Nothing here fails.
 local function count_login(k, new, row, old, recount)
   local sums = {}
   add_facets(sums, row, 1)
   if new.is_repeat then
     add_facets(sums, old, -1)
     local now_at = address_entries(new.core, nil, new.ref)[1]
-    for _, entry in ipairs(address_entries(old[2], old[9], new.ref)) do
+    for _, entry in ipairs(address_entries(old[R.core], old[R.last_ip], new.ref)) do
       if entry ~= now_at then redis.pcall('ZREM', k.addresses, entry) end
     end
   end
@@ -54,4 +54,15 @@ local function count_login(k, new, row, old, recount)
     redis.pcall('SADD', k.counted, new.ref)
     change_facets(k.recount, sums)
   end
+end
+
+-- List a session on behalf of its user for search/walk_users.lua, which finds all others by `users`. The entry stays
+-- until the absolute deadline, and the key until the last one, so no end has to remove it. Nothing here fails.
+local function list_on_behalf(on_behalf, policy, now, ref, deadline)
+  local over = redis.pcall('ZRANGE', on_behalf, '-inf', ms(now), 'BYSCORE', 'LIMIT', 0, 1000)
+  if over.err then return end -- a foreign type
+  if #over > 0 then redis.call('ZREM', on_behalf, unpack(over)) end
+  redis.call('ZADD', on_behalf, ms(deadline), ref)
+  local last = redis.call('ZRANGE', on_behalf, -1, -1, 'WITHSCORES')[2]
+  if policy.ttl then redis.call('PEXPIREAT', on_behalf, ms(tonumber(last))) end
 end

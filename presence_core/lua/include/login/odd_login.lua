@@ -10,7 +10,7 @@ local KEY_OVERLAP = 60000
 
 -- What the login names, as JSON, or '': `devices`, digests of its device in hex, the first by the key of today, others
 -- by earlier keys; `rotated`, when the key of today was made, ms; `keep`, for how many seconds devices
--- are kept; `by` and `reason` of a login on behalf of the user.
+-- are kept (0: not at all); `by` and `reason` of a login on behalf of the user.
 local function read_odd(given, now)
   local odd = given ~= '' and cjson.decode(given) or {}
   for i, hex in ipairs(odd.devices or {}) do
@@ -74,7 +74,7 @@ end
 -- An imported session only makes its device known. Returns the field 'o', or ''.
 local function note_odd(k, policy, odd, new, before, is_imported)
   local flags, found = before and string.byte(before) or 0, {}
-  if odd.devices and note_device(odd, new.login) and not is_imported then
+  if odd.devices and odd.keep > 0 and note_device(odd, new.login) and not is_imported then
     flags = bit.bor(flags, NEW_DEVICE)
     found[1] = 'new_device'
   end
@@ -87,6 +87,6 @@ local function note_odd(k, policy, odd, new, before, is_imported)
     redis.call('HINCRBY', k.totals, kind, 1)
     redis.call('XADD', k.events, 'MAXLEN', '~', policy.events, '*', 'k', kind, 'r', new.ref, 'a', ms(new.login))
   end
-  if odd.by then flags = ON_BEHALF end
+  if odd.by then flags = bit.bor(flags, ON_BEHALF) end
   return flags > 0 and string.char(flags) .. (odd.by or last or before and string.sub(before, 2) or '') or ''
 end

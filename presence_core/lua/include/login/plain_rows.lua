@@ -40,7 +40,8 @@ local function choose_plain(refs, key, at, now, most_sessions, known)
     local uid, idle, absolute, _, client, agent = string.sub(KEYS[key], prefix), struct.unpack('>I4I4c16c4c4', core)
     local ip, login, seen = string.sub(core, 33), nil, nil
     if not known.listed[i] and not taken[ref] and not left[uid] and may_name(client) and may_name(agent)
-        and has_room(uid) and not (known.rules and refusing_rule(now, known.block_rules, known.rules, ip,
+        and has_room(uid) and not (known.rules and ip == '' and string.find(known.rules, '/', 1, true))
+        and not (known.rules and refusing_rule(now, known.block_rules, known.rules, ip,
                                                                  known.texts[client] or '', place)) then
       login, seen = new_times(now, {login = login_at, seen = seen_at, idle = idle, absolute = absolute}, known.revoked,
                               known.floor)

@@ -6,11 +6,15 @@
 --   flags           of what is odd about the login, field 'o': all of these bits
 --   sign_in_required  field 'q' is there
 --   country, network  of the place, field 'g'; a network by its number
---   idle            ms since last seen, at least
+--   idle, seen      ms since last seen: at least, at most
+--   mfa             whether field 'h' says several factors, 0 or 1; methods: all that it must name, one a line
 --   prefix          at the start of a word of the name; contains: anywhere in it. Both folded
 --   text            what uid, name or an alias must have: needles as JSON (text_search.lua); text_from, text_to: or an
---                   address; text_session: or the session id
+--                   address; text_sessions: or one of these session ids, or text_session_starts: an id that begins
+--                   so, of text_owners where there are any; one a line
 --   attribute:…     a piece that the JSON of the attributes must have
+--   uid; login_from, login_before  of the ref; login at or after, and before, ms: only where no range has tested them
+--   not:…           the same of a filter that the session must not match
 -- include: sessions/session_record
 -- include: read_derived
 -- include: sessions/addresses
@@ -75,9 +79,25 @@ local function test_core(tests, wanted, now)
       tests[#tests + 1] = function(row) return row[1] and (ids[sub(row[1], at, at + 3)] or MAYBE) or NO end
     end
   end
-  local from, to, seen = wanted.from, wanted.to, wanted.idle and now - tonumber(wanted.idle)
+  local from, to = wanted.from, wanted.to
   if from then tests[#tests + 1] = function(row) return is_from(row[1], row[3], from, to) and YES or NO end end
-  if seen then tests[#tests + 1] = function(row) return (tonumber(row[2] or 0) or 0) <= seen and YES or NO end end
+  if wanted.idle or wanted.seen then
+    local most = wanted.idle and now - tonumber(wanted.idle) or math.huge
+    local least = wanted.seen and now - tonumber(wanted.seen) or -math.huge
+    tests[#tests + 1] = function(row)
+      local seen = tonumber(row[2] or 0) or 0
+      return least <= seen and seen <= most and YES or NO
+    end
+  end
+end
+
+local function test_login(tests, uid, from, before)
+  local least, most = tonumber(from or '') or 0, tonumber(before or '') or math.huge
+  tests[1] = (uid or from or before) and function(row, ref)
+    if uid and match(ref, '^(.*):') ~= uid or not row[1] or #row[1] < 8 then return NO end
+    local login = struct.unpack('>I8', row[1])
+    return least <= login and login < most and YES or NO
+  end
 end
 
 local function test_flags(tests, flags)
@@ -88,6 +108,18 @@ end
 
 local function test_demand(tests, is_wanted)
   tests[1] = is_wanted and function(row) return row[1] and YES or NO end
+end
+
+local function test_authentication(tests, mfa, methods)
+  tests[1] = (mfa or methods) and function(row) -- without the field, one factor and no methods
+    local how = sub(row[1] or '', 9)
+    if mfa and (sub(how, 1, 1) == '1') ~= (mfa == '1') then return NO end
+    local names = ',' .. sub(how, 2) .. ','
+    for name in gmatch(methods or '', '[^\n]+') do
+      if not find(names, ',' .. name .. ',', 1, true) then return NO end
+    end
+    return YES
+  end
 end
 
 local function test_place(tests, country, network)
@@ -109,16 +141,42 @@ local function test_attributes(tests, pieces)
   end
 end
 
+-- A function of a ref: whether it has one of the session ids, or an id of the library with one of the starts, and one
+-- of the owners if there are any.
+local function named_sessions(wanted)
+  local sessions, starts = wanted.text_sessions or '', wanted.text_session_starts or ''
+  local owners = wanted.text_owners or ''
+  local ids, uids, begins = {}, owners ~= '' and {} or nil, {}
+  for start in gmatch(starts, '[^\n]+') do begins[#begins + 1] = start end
+  for id in gmatch(sessions, '[^\n]+') do ids[id] = true end
+  for uid in gmatch(owners, '[^\n]+') do uids[uid] = true end
+  if sessions == '' and starts == '' then return function() return false end end
+  return function(ref)
+    local uid, id = match(ref, '^(.*):([^:]*)$')
+    if not id or uids and not uids[uid] then return false end
+    if #id == 22 and find(id, '%l') and find(id, '%u') then
+      for i = 1, #begins do
+        if sub(id, 1, #begins[i]) == begins[i] then return true end
+      end
+    end
+    return ids[id]
+  end
+end
+
 local function test_text(tests, wanted)
   if not wanted.text then return end
   local needles, from, to = cjson.decode(wanted.text), wanted.text_from, wanted.text_to
   local patterns = needle_patterns(needles)
-  local tail = wanted.text_session and ':' .. wanted.text_session
+  local is_named = named_sessions(wanted)
+  local fitting = {} -- names that match: many people have the same one
   tests[1] = function(row, ref)
-    if tail and sub(ref, -#tail) == tail or from and is_from(row[3], row[4], from, to) then return YES end
+    if fitting[row[1]] or is_named(ref) or from and is_from(row[3], row[4], from, to) then return YES end
     if not may_have(ref .. '\n' .. (row[1] or '') .. '\n' .. (row[2] or ''), patterns) then return NO end
     local best = row[1] and search_line(row[1], needles, true) or NO
-    if best == YES then return YES end
+    if best == YES then
+      fitting[row[1]] = true
+      return YES
+    end
     for alias in gmatch(row[2] or '', '[^\n]+') do
       best = math.max(best, search_line(alias, needles))
       if best == YES then return YES end
@@ -135,15 +193,9 @@ local function read_fields(record, fields)
   return single
 end
 
--- Returns the test, a function of a ref and the key of its record; nil where everything passes. It runs for every
--- entry. So the cheap conditions that most fail come first, and the rest of the record is read only for those that pass
--- them.
-local function read_tests(now, first)
-  local wanted, pieces = {}, {}
-  for i = first, #ARGV, 2 do
-    if sub(ARGV[i], 1, 10) == 'attribute:' then pieces[#pieces + 1] = ARGV[i + 1] else wanted[ARGV[i]] = ARGV[i + 1] end
-  end
-  if #ARGV < first then return end
+-- The test of one filter; nil where everything passes. It runs for every entry. So the cheap conditions that most fail
+-- come first, and the rest of the record is read only for those that pass them.
+local function filter_test(now, wanted, pieces)
   local stages, fields_of, tests_of = 0, {}, {}
   local function add_stage(fields, add_tests, ...)
     local tests = {}
@@ -153,13 +205,17 @@ local function read_tests(now, first)
       fields_of[stages], tests_of[stages] = fields, tests
     end
   end
-  add_stage(wanted.from and {'c', 's', 'i'} or wanted.idle and {'c', 's'} or {'c'}, test_core, wanted, now)
+  add_stage({'c'}, test_login, wanted.uid, wanted.login_from, wanted.login_before)
+  add_stage(wanted.from and {'c', 's', 'i'} or (wanted.idle or wanted.seen) and {'c', 's'} or {'c'}, test_core, wanted,
+            now)
   add_stage({'o'}, test_flags, tonumber(wanted.flags or ''))
   add_stage({'q'}, test_demand, wanted.sign_in_required)
+  add_stage({'h'}, test_authentication, wanted.mfa, wanted.methods)
   add_stage({'g'}, test_place, wanted.country, wanted.network)
   add_stage({'n'}, test_name, wanted)
   add_stage({'x'}, test_attributes, pieces)
   add_stage(wanted.text_from and {'n', 'a', 'c', 'i'} or {'n', 'a'}, test_text, wanted)
+  if stages == 0 then return end
 
   return function(ref, record)
     local worst = YES
@@ -174,5 +230,23 @@ local function read_tests(now, first)
       end
     end
     return worst
+  end
+end
+
+-- Returns the test, a function of a ref and the key of its record; nil where everything passes.
+local function read_tests(now, first)
+  local wanted, pieces, unwanted, unwanted_pieces = {}, {}, {}, {}
+  for i = first, #ARGV, 2 do
+    local name, value, own, own_pieces = ARGV[i], ARGV[i + 1], wanted, pieces
+    if sub(name, 1, 4) == 'not:' then name, own, own_pieces = sub(name, 5), unwanted, unwanted_pieces end
+    if sub(name, 1, 10) == 'attribute:' then own_pieces[#own_pieces + 1] = value else own[name] = value end
+  end
+  local passes, excluded = filter_test(now, wanted, pieces), filter_test(now, unwanted, unwanted_pieces)
+  if not excluded then return passes end
+
+  return function(ref, record)
+    local fits = passes and passes(ref, record) or YES
+    if fits == NO then return NO end
+    return math.min(fits, YES - excluded(ref, record)) -- YES for NO, MAYBE for MAYBE
   end
 end

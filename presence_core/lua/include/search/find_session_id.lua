@@ -20,14 +20,20 @@ local function count_session_id(ids, digest)
   return number
 end
 
--- The refs of sessions with this id, and how many entries were read.
+-- The refs of sessions with this id, or, where it ends with an asterisk, with this start of an id of 22 characters; and
+-- how many entries were read.
 local function find_session_id(ids, sessions, digest, sid)
   local refs, read, tail = {}, 0, ':' .. sid
+  local first, last = -#tail, -1
+  if string.sub(sid, -1) == '*' then
+    tail = string.sub(tail, 1, -2)
+    first, last = -23, #tail - 24
+  end
   for login in logins_of(ids, digest) do
     local time = ms(login)
     for _, ref in ipairs(redis.call('ZRANGE', sessions, time, time, 'BYSCORE', 'LIMIT', 0, MAX_SAME_TIME)) do
       read = read + 1
-      if string.sub(ref, -#tail) == tail then refs[#refs + 1] = ref end
+      if string.sub(ref, first, last) == tail then refs[#refs + 1] = ref end
     end
   end
   return refs, read

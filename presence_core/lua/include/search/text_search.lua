@@ -1,5 +1,6 @@
 -- Whether a text has what is searched for, as text/search_text.py defines it. MAYBE where the client has to
--- decide: letters that are not known here, a second spelling ("mueller"), a phone number without its country code.
+-- decide: letters that are not known here, a second spelling ("mueller"), a phone number without its country code or by
+-- its last digits.
 local gmatch, match = string.gmatch, string.match
 local MAX_WORDS, MAX_PARTS = 8, 8
 local SECOND_SPELLING = {'\195[\132\133\150\152\156\164\165\182\184\188]', '\204[\136\138]'} -- ä å ö ø ü
@@ -18,11 +19,11 @@ end
 local function compact(spelling) return (gsub(spelling, '[^0-9a-z\128-\255]+', '')) end
 
 -- Whether the second spelling of a text may have a needle that the first one does not have; a phone number is also
--- found without its "(0)".
+-- found without its "(0)", and an email address without its tag.
 local second_counts = true -- some needle has ae, oe, ue or aa
 local function has_second_spelling(value)
   return second_counts and (find(value, SECOND_SPELLING[1]) or find(value, SECOND_SPELLING[2]))
-         or find(value, '(0)', 1, true)
+         or find(value, '(0)', 1, true) or find(value, '%+[^@ \n]*@')
 end
 
 -- The places in the text without separators where a search may begin.
@@ -73,7 +74,7 @@ local function search_line(line, needles, is_name)
     if not find(text, needle, 1, true) then return NO end
     places = places or start_places(spelling)
     local fits = has_at_start(text, needle, places)
-    if fits == MAYBE and not find(line, '^[+0]') then return NO end -- no phone number
+    if fits == MAYBE and not find(spelling, '^[-+0-9 ()./]+$') then return NO end -- no phone number
     return fits
   end
   for _, needle in ipairs(needles) do

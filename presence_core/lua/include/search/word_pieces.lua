@@ -8,18 +8,15 @@ local function read_pieces(text)
   return pieces
 end
 
--- Whether the text of an entry has all the pieces, or was cut: then the part that was cut off may have them.
+-- Whether the text of an entry has all the pieces, or lacks a part of the name, which may have them.
+local find_text = string.find
 local function may_contain(entry, pieces)
   local zero = nil
-  for _, piece in ipairs(pieces) do
-    local at = string.find(entry, piece, 2, true)
-    if not at then
-      if #entry < INDEX_CUT then return false end
-      zero = zero or string.find(entry, '\0', 1, true) or 1
-      if zero < INDEX_CUT then return false end
-    else
-      zero = zero or string.find(entry, '\0', 1, true) or 1
-      if at + #piece > zero and zero < INDEX_CUT then return false end -- in the uid
+  for i = 1, #pieces do
+    local at = find_text(entry, pieces[i], 2, true)
+    zero = at and (zero or find_text(entry, '\0', 2, true) or 1)
+    if not at or at + #pieces[i] > zero then -- it is nowhere, or in the uid
+      return find_text(entry, IS_CUT, 2, true) ~= nil
     end
   end
   return true

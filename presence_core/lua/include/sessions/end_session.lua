@@ -3,7 +3,7 @@
 --   write_tombstones   (tombstone.lua) turns records into tombstones. A script that does not declare the keys of the
 --                      records notes the ends in `closing`; maintenance/settle_sessions.lua takes the second step.
 -- An end is {user, sid, ref, how}: `user` as user_keys returns it, with `card`, how many sessions it has; `how` a flat
--- list of END_FIELDS and values, {'e', end_reason, 'ea', at, 'ec', cause, …}.
+-- list of fields of an end and values, {'e', end_reason, 'ea', at, 'ec', cause, …}.
 -- include: shard_keys
 -- include: sessions/session_record
 -- include: sessions/on_behalf

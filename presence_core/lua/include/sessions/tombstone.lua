@@ -1,5 +1,6 @@
 -- Turn records into tombstones, and take them out of facets and the index of addresses. An end
--- (include/sessions/end_session.lua) also has `record`, the record's key, and `row`, the values of RECORD_FIELDS.
+-- (include/sessions/end_session.lua) also has `record`, the record's key, `row`, the values of its fields, and
+-- `is_noted`: `closing` had it.
 -- include: shard_keys
 -- include: facets
 -- include: sessions/addresses
@@ -14,6 +15,19 @@ local function remove_counted(k, ends)
     if member == 1 then redis.call('SREM', k.counted, refs[i]) end
   end
   return found
+end
+
+-- The name and aliases that a session leaves to its user. If search/update_person.lua changed them after its end
+-- and before its tombstone is written, it leaves none: the new ones stay.
+local function note_names(user, e)
+  local name, aliases = e.row[R.name], e.row[R.aliases]
+  if e.is_noted and (name or aliases) then
+    user.renamed = user.renamed or redis.pcall('HMGET', user.person, 'rn', 'ra')
+    local at = tonumber(e.how[4])
+    if at <= tonumber(user.renamed[1] or -1) then name = nil end
+    if at <= tonumber(user.renamed[2] or -1) then aliases = nil end
+  end
+  user.name, user.aliases = name or user.name, aliases or user.aliases
 end
 
 -- For `people`: the latest name and aliases that any session of a user gave.
@@ -44,9 +58,9 @@ local function write_tombstones(k, policy, ends)
     local user, row = e.user, e.row
     add_facets(sums, row, -1)
     if counted[i] == 1 then add_facets(recounted, row, -1) end
-    address_entries(row[2], row[9], e.ref, addresses)
+    address_entries(row[R.core], row[R.last_ip], e.ref, addresses)
     users[user] = true
-    user.name, user.aliases = row[4] or user.name, row[5] or user.aliases
+    note_names(user, e)
     local end_reason = e.how[2]
     keep[end_reason] = keep[end_reason] or tostring(policy.keep[end_reason]) -- a number is converted at each call
     write_tombstone(e.record, e.how, keep[end_reason])

@@ -32,11 +32,12 @@ end
 
 -- `is_current`: the attributes of the session are still those that were read.
 local function count_session(record, row, is_current, declared)
-  if writes_declared and is_current and (row[8] or '') ~= declared then
+  if writes_declared and is_current and (row[R.declared] or '') ~= declared then
     change_facets(recount, sums) -- declared_members asks how many there are
     sums = {}
-    row[8] = declared_members(recount, declared)
-    if row[8] == '' then redis.call('HDEL', record, 'f') else redis.call('HSET', record, 'f', row[8]) end
+    local members = declared_members(recount, declared)
+    row[R.declared] = members
+    if members == '' then redis.call('HDEL', record, 'f') else redis.call('HSET', record, 'f', members) end
   end
   add_facets(sums, row, 1)
 end
@@ -55,21 +56,19 @@ local function write(index, entries)
   end
 end
 
-local fields = {unpack(RECORD_FIELDS)}
-fields[#fields + 1] = 'x'
 for i, ref in ipairs(refs) do
   local record, name, aliases, attributes, declared, digest, number = KEYS[6 + i], unpack(ARGV, at, at + 5)
   if is_listed[i] then
-    local row = redis.pcall('HMGET', record, unpack(fields))
-    if is_intact(row[1], row[2]) and not row[3] then
-      if (row[4] or '') == name and (row[5] or '') == aliases then -- else a login has changed them
+    local row = redis.pcall('HMGET', record, COUNTED_FIELDS)
+    if is_intact(row[R.seen], row[R.core]) and not row[R.end_reason] then
+      if (row[R.name] or '') == name and (row[R.aliases] or '') == aliases then -- else a login has changed them
         for e = at + 6, at + 5 + number do add(new_words, ARGV[e]) end
       end
-      if digest ~= '' and add_session_id(ids, sessions, digest, login_of(row[2])) then missing = missing + 1 end
-      for _, entry in ipairs(indexes_addresses and address_entries(row[2], row[9], ref) or {}) do
+      if digest ~= '' and add_session_id(ids, sessions, digest, login_of(row[R.core])) then missing = missing + 1 end
+      for _, entry in ipairs(indexes_addresses and address_entries(row[R.core], row[R.last_ip], ref) or {}) do
         add(new_addresses, entry)
       end
-      if takes(i) then count_session(record, row, (row[#fields] or '') == attributes, declared) end
+      if takes(i) then count_session(record, row, (row[R.attributes] or '') == attributes, declared) end
     else
       takes(i) -- no record: maintenance/settle_sessions.lua removes it from all lists
     end

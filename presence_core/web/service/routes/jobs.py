@@ -1,43 +1,71 @@
-"""Bulk kicks: preview, start, watch, pause, resume, cancel."""
+"""Bulk kicks: of sessions by ref; by filter: preview, start, watch, pause, resume, cancel."""
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Response
 from fastapi import Query as InQuery
-from starlette.exceptions import HTTPException
 
-from presence_core.errors import InvalidArgument
-from presence_core.models import Page
+from presence_core.client import AsyncPresence
+from presence_core.errors import InvalidArgument, PresenceError
+from presence_core.models import NO_RUNNER, Job, KickPreview, Page
 from presence_core.web.service.authorization import Kicker, Reader, Staff
-from presence_core.web.service.json_format import json_response
-from presence_core.web.service.problems import not_found
+from presence_core.web.service.json_format import json_response, to_plain
+from presence_core.web.service.problems import code_of, not_found, problem
 from presence_core.web.service.routes import Client
-from presence_core.web.service.schemas import JobBody, JobResponse, Paged, PreviewBody, PreviewResponse
+from presence_core.web.service.schemas import JobBody, KickRefsBody, KickRefsResponse, Paged, PreviewBody
 
 router = APIRouter(prefix="/v1", tags=["bulk kicks"])
 
 _UNKNOWN = "There is no job with this id, or it is no longer kept"
 
 
-@router.post("/kicks/preview", response_model=PreviewResponse, dependencies=[Kicker])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobResponse(Job):
+    """A bulk kick and its progress."""
+
+    warning: str | None = None  #: why no worker runs it
+
+
+async def _with_warning(presence: AsyncPresence, job: Job, status: int = 200) -> Response:
+    """The job; with a warning, if no worker leads that would run it."""
+    warning = None
+    if job.state == "running":
+        with contextlib.suppress(PresenceError):  # the job is there, whatever is known of a worker
+            worker = await presence.worker_status()
+            warning = (worker.paused or None) if worker is not None and worker.alive else NO_RUNNER
+    return json_response(to_plain(job) | {"warning": warning}, status)
+
+
+@router.post("/kicks/preview", response_model=KickPreview, dependencies=[Kicker])
 async def preview(body: PreviewBody, presence: Client) -> Response:
     """What a bulk kick would end. Pass `filter`, which is limited to sessions that began before now, and `total` to
     POST /v1/jobs."""
     return json_response(await presence.preview_kick(body.filter.to_filter(), exclude=body.exclude))
 
 
+@router.post("/kicks/refs", response_model=KickRefsResponse)
+async def kick_refs(body: KickRefsBody, presence: Client, caller: Staff) -> Response:
+    """End sessions of any users by ref. If a server of a cluster is away, `failed` has the refs of its sessions."""
+    result = await presence.kick_refs(**dict(body), by=caller.by)
+    response = {name: getattr(result, name) for name in KickRefsResponse.model_fields}
+    return json_response(response | {"failed": {ref: code_of(error) for ref, error in result.failed.items()}})
+
+
 @router.post("/jobs", status_code=202, response_model=JobResponse)
 async def start(body: JobBody, presence: Client, caller: Staff) -> Response:
-    """End all sessions that match. This only writes the job; a worker (`presence worker`) runs it."""
+    """End all sessions that match. This only writes the job; a worker (`presence worker`) runs it. If none runs,
+    `warning` says so."""
     job = await presence.start_kick(body.filter.to_filter(), by=caller.by, reason=body.reason, expected=body.expected,
                                     exclude=body.exclude, message=body.message, ticket=body.ticket,
                                     pace=body.pace, delay=body.delay)  # fmt: skip
-    return json_response(job, 202)
+    return await _with_warning(presence, job, 202)
 
 
-@router.get("/jobs", response_model=Page[JobResponse], dependencies=[Reader])
+@router.get("/jobs", response_model=Page[Job], dependencies=[Reader])
 async def jobs(query: Annotated[Paged, InQuery()], presence: Client) -> Response:
     """Bulk kicks, newest first."""
     return json_response(await presence.jobs(limit=query.limit, cursor=query.cursor))
@@ -49,7 +77,7 @@ async def job(id: str, presence: Client) -> Response:
     kick_job = await presence.job(id)
     if kick_job is None:
         raise not_found(_UNKNOWN)
-    return json_response(kick_job)
+    return await _with_warning(presence, kick_job)
 
 
 @router.post("/jobs/{id:quoted}/{act}", response_model=JobResponse)
@@ -60,8 +88,8 @@ async def steer(id: str, act: Literal["pause", "resume", "cancel"], presence: Cl
         raise not_found(_UNKNOWN)
     steer_job = {"pause": presence.pause_job, "resume": presence.resume_job, "cancel": presence.cancel_job}[act]
     try:
-        return json_response(await steer_job(id, by=caller.by))
+        return await _with_warning(presence, await steer_job(id, by=caller.by))
     except InvalidArgument as error:
         if error.field == "job_id":
-            raise HTTPException(409, "This job has ended.") from None
+            return problem(409, "This job has ended.", code=error.code)
         raise

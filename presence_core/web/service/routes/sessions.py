@@ -8,8 +8,9 @@ from fastapi import APIRouter, Request, Response
 from fastapi import Query as InQuery
 
 from presence_core.client import AsyncPresence
-from presence_core.errors import LoginRefused
-from presence_core.models import Page, Session
+from presence_core.errors import InvalidArgument, LoginRefused
+from presence_core.models import Page, Session, Validation
+from presence_core.operations.sessions.request_tokens import validate_tokens
 from presence_core.web.service import schemas
 from presence_core.web.service.authorization import Caller, Reader, Recorder, authorize
 from presence_core.web.service.json_format import json_response
@@ -39,12 +40,35 @@ async def validate(request: Request) -> Response:
     await authorize(request, "record")
     body = await schemas.read_body(request, schemas.ValidateBody)
     presence: AsyncPresence = request.app.state.presence
-    validation = await presence.validate(body.token, touch=body.touch, ip=body.ip, max_age=body.max_age)
+    options: dict[str, Any] = {"touch": body.touch, "ip": body.ip, "max_age": body.max_age}
+    validation: Validation
+    if body.uid is not None or body.session_id is not None:
+        if body.token is not None or body.tokens is not None:
+            raise InvalidArgument("uid", "must not be given with token or tokens", "conflicts")
+        if body.uid is None or body.session_id is None:
+            missing, given = ("uid", "session_id") if body.uid is None else ("session_id", "uid")
+            raise InvalidArgument(missing, f"must be given with {given}", "required")
+        validation = await presence.validate_session(body.uid, body.session_id, **options)
+    elif body.tokens is not None:
+        validation = await _validate_tokens(presence, body, body.tokens)
+    elif body.token is not None:
+        validation = await presence.validate(body.token, **options)
+    else:
+        raise InvalidArgument("token", "or tokens, or uid with session_id, must be given", "required")
     if validation:
         return json_response({"live": True, "session": validation.session, "ended": None, "code": "live"})
     ended = validation.ended.public if validation.ended else None
     why = {"code": validation.code, "message": validation.message, "refused": validation.refused}
     return json_response({"live": False, "session": None, "ended": ended} | why)
+
+
+async def _validate_tokens(presence: AsyncPresence, body: schemas.ValidateBody, tokens: list[str]) -> Validation:
+    if body.token is not None:
+        raise InvalidArgument("tokens", "must not be given with token", "conflicts")
+    operation = validate_tokens(
+        presence.internal.context, tokens or [""], body.touch, body.ip, body.max_age, first_end_counts=False
+    )
+    return await presence.internal.run(operation)
 
 
 @router.post("/reauthenticate", response_model=schemas.LoginResponse, dependencies=[Recorder])
@@ -77,8 +101,10 @@ async def heartbeats(request: Request) -> Response:
 
 @router.get("/sessions", response_model=Page[Session], dependencies=[Reader])
 async def list_sessions(query: Annotated[schemas.SessionsQuery, InQuery()], presence: Client) -> Response:
-    """Live sessions in pages, newest login first: all, or those that match. A cursor belongs to its filter."""
-    return json_response(await presence.list_sessions(query.to_filter(), limit=query.limit, cursor=query.cursor))
+    """Live sessions in pages, newest login first or last seen first: all, or those that match. A cursor belongs to its
+    filter and order."""
+    page = await presence.list_sessions(query.to_filter(), order=query.order, limit=query.limit, cursor=query.cursor)
+    return json_response(page)
 
 
 @router.get("/users/{uid:quoted}/sessions", response_model=dict[str, list[Session]], dependencies=[Reader])
@@ -98,13 +124,21 @@ async def session(uid: str, session_id: str, presence: Client) -> Response:
 
 @router.patch("/users/{uid:quoted}/sessions/{session_id:quoted}", response_model=Session, dependencies=[Recorder])
 async def update(uid: str, session_id: str, body: schemas.UpdateBody, presence: Client) -> Response:
-    """Change attributes of a live session. Those that are not named stay; null removes one."""
-    validation = await presence.update_session(uid, session_id, attributes=body.attributes)
+    """Change attributes, name, aliases, device, app or app version of a live session. What is not given stays; null
+    removes it. Facets and searches follow."""
+    validation = await presence.update_session(uid, session_id, **body.given())
     if validation.code == "sign_in_required":
         raise LoginRefused(validation.code, "A new sign-in of this session is required first.")
     if not validation:
         raise not_found(NOT_LIVE)
     return json_response(validation.session)
+
+
+@router.patch("/users/{uid:quoted}", response_model=dict[str, int], dependencies=[Recorder])
+async def update_person(uid: str, body: schemas.PersonBody, presence: Client) -> Response:
+    """Change name and aliases of a user, in all live sessions and while they are offline. What is not given stays; null
+    removes it. `changed` is the number of live sessions that were changed."""
+    return json_response({"changed": await presence.update_person(uid, **body.given())})
 
 
 @router.delete("/users/{uid:quoted}/sessions/{session_id:quoted}", response_model=dict[str, bool],

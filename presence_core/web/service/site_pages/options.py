@@ -30,7 +30,7 @@ class Pages:
     public: bool = False  #: /online lists members for all callers; otherwise only for signed-in users
     per_second: float = 5.0  #: requests of one address (IPv6: of one /64) on average
     burst: int = 30  #: and at once
-    proxies: Proxies = NO_PROXIES  #: proxies whose X-Forwarded-For is trusted
+    proxies: Proxies = NO_PROXIES  #: the site's proxies, and the header in which they report addresses
 
     def __post_init__(self) -> None:
         check_pages(self.origins, self.friends_key, self.cookie)
@@ -46,4 +46,4 @@ def check_pages(origins: Sequence[str], friends_key: str, cookie: str) -> None:
     try:
         check_cookie(cookie)
     except InvalidArgument as error:
-        raise InvalidArgument("cookie", error.rule) from None
+        raise InvalidArgument("cookie", error.rule, error.code) from None

@@ -10,9 +10,10 @@ from starlette.exceptions import HTTPException
 
 from presence_core.web.service.json_format import json_response
 from presence_core.web.service.site_pages.access import AddressLimiter
+from presence_core.web.service.site_pages.new_visitors import NewVisitors
 from presence_core.web.service.site_pages.options import Pages
 from presence_core.web.service.site_pages.script import SCRIPT
-from presence_core.web.service.site_pages.visitors import Caller, LeftPages, respond
+from presence_core.web.service.site_pages.visitors import Caller, CountedCaller, LeftPages, NotCounted, respond
 
 MAX_LISTED: Final = 1000
 
@@ -21,6 +22,13 @@ class Counted(BaseModel):
     """How many are online."""
 
     online: int
+
+
+class Counter(Counted):
+    """How many are online, and why the caller is not one of them. A client without cookies is counted once it sends
+    ours back."""
+
+    not_counted: NotCounted | None = None
 
 
 class Online(Counted):
@@ -36,32 +44,35 @@ router = APIRouter(tags=["pages"])
 
 
 def add_site_pages(app: FastAPI, pages: Pages) -> None:
-    """Serve these addresses."""
     app.state.pages = pages
     app.state.limiter = AddressLimiter(pages.per_second, pages.burst)
     app.state.left_pages = LeftPages()
+    app.state.new_visitors = NewVisitors()
     app.include_router(router)
 
 
-async def counter(request: Request, caller: Caller, page: PageName = None) -> Response:
+async def counter(request: Request, caller: CountedCaller, page: PageName = None) -> Response:
     """Count this visitor, and get the number of visitors in the window (R1). `page` names the page for `/goodbye`."""
     pages: Pages = request.app.state.pages
+    if caller.not_counted:
+        return respond(request, caller, await pages.counter.count())
     online = await pages.counter.touch(caller.member)
     if (caller.member, page) in request.app.state.left_pages:
         online -= await pages.counter.forget(caller.member)
-    return respond(request, caller, {"online": online})
+    return respond(request, caller, online)
 
 
-async def visit(request: Request, caller: Caller) -> Response:
+async def visit(request: Request, caller: CountedCaller) -> Response:
     """Put this visitor into the set of this minute, and get the number of visitors of the last minutes (R5)."""
     pages: Pages = request.app.state.pages
-    await pages.visits.touch(caller.member)
-    return respond(request, caller, {"online": await pages.visits.count()})
+    if not caller.not_counted:
+        await pages.visits.touch(caller.member)
+    return respond(request, caller, await pages.visits.count())
 
 
 for _path, _endpoint in (("/counter", counter), ("/visit", visit)):
-    router.add_api_route(_path, _endpoint, methods=["GET"], response_model=Counted, operation_id=f"get{_path[1:]}")
-    router.add_api_route(_path, _endpoint, methods=["POST"], response_model=Counted, operation_id=f"post{_path[1:]}")
+    router.add_api_route(_path, _endpoint, methods=["GET"], response_model=Counter, operation_id=f"get{_path[1:]}")
+    router.add_api_route(_path, _endpoint, methods=["POST"], response_model=Counter, operation_id=f"post{_path[1:]}")
 
 
 @router.get("/online", response_model=Online)
@@ -90,7 +101,7 @@ async def friends(request: Request, caller: Caller) -> Response:
 async def goodbye(request: Request, caller: Caller, page: PageName = None) -> Response:
     """The visitor has left the page: `/counter` forgets them at once and ignores late beats of this `page`. The sets of
     minutes run out. A session continues."""
-    if not caller.new_cookie:
+    if not caller.is_new:
         if page is not None:
             request.app.state.left_pages.add(caller.member, page)
         await request.app.state.pages.counter.forget(caller.member)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from presence_core import CorruptData, Ended
-from presence_core.operations.sessions import end
+from presence_core.operations.sessions import end, tombstones
 from tests.conftest import Bed, every_backend, every_topology, on
 from tests.support.facade import P
 from tests.support.monitor import Monitor
@@ -110,7 +110,7 @@ def test_an_end_whose_tombstone_is_not_yet_written_is_shown(p: P, bed: Bed) -> N
     """A kick of all that dies leaves the ends of sessions in `closing` that began after it had read which there are."""
     p.freeze()
     p.counts()  # reads the layout
-    op = end.kick(p.context, "ada", None, BY["by"], BY["reason"], BY["message"], BY["ticket"], (), None)
+    op = end.kick(p.context, "ada", None, **BY)
     read = _send(p, next(op))
     for sid in ("session-1", "session-2"):
         p.login("ada", session_id=sid, device="phone", name="Ada")
@@ -383,3 +383,108 @@ def test_sessions_among_is_one_round_trip_that_writes_nothing(bed: Bed) -> None:
         }
     assert {line.words[0] for line in monitor.lines if not line.by_script} == {b"EVALSHA_RO"}
     assert bed.dump() == before
+
+
+# -- between a deadline and the sweep ---------------------------------------------------------------------------------
+
+
+def _overdue(p: P) -> None:
+    """Three sessions of ada past their deadlines, between two that were kicked; and one that is live."""
+    p.freeze()
+    p.login("ada", session_id="kicked-1")
+    p.kick("ada", **BY)
+    p.login("ada", session_id="expired-1", idle_timeout=10, device="phone", name="Ada", ip="192.0.2.7")
+    p.login("ada", session_id="expired-2", idle_timeout=20, absolute_timeout=20)
+    p.login("ada", session_id="expired-3", idle_timeout=20)
+    p.login("ada", session_id="kicked-2")
+    p.login("ada", session_id="live-one")
+    p.advance(15)
+    p.kick("ada", "kicked-2", **BY)
+    p.advance(60)
+
+
+@every_backend
+def test_an_end_that_waits_for_a_sweep_is_listed_as_it_is_after_it(bed: Bed) -> None:
+    p = bed.connect()
+    _overdue(p)
+    before = bed.dump()
+    asked: list[dict[str, Any]] = [
+        {}, {"reason": "expired"}, {"reason": "kicked"}, {"by": BY["by"]}, {"limit": 1}, {"limit": 4},
+        {"since": p.clock.now - timedelta(seconds=60)}, {"until": p.clock.now - timedelta(seconds=60)},
+    ]  # fmt: skip
+    pages = [p.ended("ada", **given) for given in asked]
+    assert bed.dump() == before, "a read changes nothing"
+    assert [(end.session_id, end.reason, end.cause) for end in pages[0]] == [
+        ("expired-3", "expired", "idle"), ("expired-2", "expired", "absolute"), ("kicked-2", "kicked", "staff"),
+        ("expired-1", "expired", "idle"), ("kicked-1", "kicked", "staff"),
+    ]  # fmt: skip
+    assert (pages[0].total, pages[0].total_is_exact, pages[0].next_cursor) == (5, True, None)
+    phone = pages[0].items[3]
+    assert (phone.at, phone.device, phone.name, phone.ip) == (phone.expires_at, "phone", "Ada", "192.0.2.7")
+    assert phone.at == p.clock.now - timedelta(seconds=65)
+    assert [page.total for page in pages[4:6]] == [5, 5]
+    assert p.sweep().expired == 3
+    assert [p.ended("ada", **given) for given in asked] == pages
+    assert p.ended("ada").items == p.ended().items
+
+
+@pytest.mark.parametrize("swept_after", range(1, 5))
+@on("valkey-sync", "cluster-async")
+def test_pages_before_and_after_a_sweep_have_every_end_once(p: P, swept_after: int) -> None:
+    _overdue(p)
+    seen, cursor = [], None
+    for number in itertools.count(1):
+        page = p.ended("ada", limit=1, cursor=cursor)
+        seen += page.items
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+        if number == swept_after:
+            p.sweep()
+    assert seen == p.ended("ada").items
+    assert len(seen) == 5
+
+
+@on("valkey-sync")
+def test_an_end_that_a_sweep_writes_between_the_two_reads_is_listed_once(p: P) -> None:
+    _overdue(p)
+
+    def swept_after_its_first_read(operation: Any) -> Any:
+        replies = yield next(operation)
+        p.sweep()
+        while True:
+            try:
+                calls = operation.send(replies)
+            except StopIteration as done:
+                return done.value
+            replies = yield calls
+
+    asked = tombstones.ended(p.context, "ada", None, None, None, None, 50, None)
+    page = p.internal.run(swept_after_its_first_read(asked))
+    assert len(page) == 5
+    assert page.items == p.ended("ada").items
+
+
+def test_sessions_before_a_revocation_are_listed_before_the_sweep_too(p: P) -> None:
+    p.freeze()
+    p.login("ada", session_id="revoked-1")
+    p.login("ada", session_id="revoked-2", idle_timeout=10)
+    p.advance(20)
+    p.revoke_before(by="Grace Hopper", reason="keys leaked")
+    p.login("ada")
+    ends = p.ended("ada").items
+    assert [(end.session_id, end.reason, end.note) for end in ends] == [
+        ("revoked-1", "kicked", "keys leaked"), ("revoked-2", "expired", None),
+    ]  # fmt: skip
+    p.sweep()
+    assert p.ended("ada").items == ends
+
+
+def test_an_expiry_that_is_not_kept_is_not_listed_before_the_sweep_either(bed: Bed) -> None:
+    p = bed.connect(keep_expired=0)
+    p.freeze()
+    p.login("ada", idle_timeout=10)
+    p.advance(10)
+    assert p.ended("ada").items == []
+    p.sweep()
+    assert p.ended("ada").items == []

@@ -16,7 +16,7 @@ import pytest
 
 from presence_core import Job, SessionFilter, Unavailable, cli
 from presence_core.operations.bulk_kick.runner import Run
-from presence_core.operations.sessions import held_changes
+from presence_core.operations.durability import held_changes
 from presence_core.scripts.bulk_kick import KICK_SESSIONS
 from tests.conftest import Bed, on, one_mode
 from tests.contract.bulk_kick.test_jobs import Held
@@ -74,6 +74,33 @@ def _connect(bed: Bed, server: Server, **settings: Any) -> P:
     p = bed.connect_to(server.url, **chosen | settings)
     p.clock.run_freely()
     return p
+
+
+def test_a_rotate_that_a_failover_lost_is_applied_again_with_its_grace(anywhere: Bed, three: Three) -> None:
+    p, other = (_connect(anywhere, three.master, rotate_grace=300) for _ in range(2))
+    uids = ("first", "both", "follower", "twice")
+    old = {uid: p.login(uid).token for uid in uids}
+    three.promote()
+    new = [p.rotate(old["first"]).token, p.rotate(old["both"]).token, p.rotate(old["both"]).token]
+    hasty = _connect(anywhere, three.master, rotate_grace=300, confirm_replicas=0)  # it holds nothing
+    new += [hasty.rotate(old["follower"]).token, other.rotate(old["follower"]).token]
+    between = p.rotate(old["twice"]).token
+    new += [p.rotate(between).token, p.rotate(old["twice"]).token]
+    assert (p.held(), other.held(), p.unconfirmed()) == (3, 1, 0)
+    direct = _connect(anywhere, three.other, confirm_replicas=0)
+    assert not any(map(direct.validate, new)), "it has none of this"
+    three.take_over()
+
+    def is_all_applied() -> bool:
+        p.counts()
+        other.counts()
+        return all(map(p.validate, new))
+
+    wait_for("all to be applied again", is_all_applied)
+    for uid in uids[:3]:
+        assert p.validate(old[uid])
+        assert p.validate(p.rotate(old[uid]).token)
+    assert not p.validate(old["twice"]), "of two rotates at once, no former secret is known any more"
 
 
 def test_a_confirmed_change_lost_in_a_failover_is_applied_again(anywhere: Bed, three: Three) -> None:
@@ -225,6 +252,7 @@ def test_a_bulk_kick_during_a_failover_counts_what_was_ended_again_and_says_what
         assert p.audit(limit=100).items[0] == closing, "what was ended again is part of the bulk kick"
     else:
         assert "is not confirmed by 1 replica: a failover came in between" in (result.job.error or "")
+        assert result.job.error_code == "unconfirmed"
         assert closing.outcome.endswith(result.job.error or "-")
     assert p.counts().totals["kicked"] == 40
     p.context.held.clear()

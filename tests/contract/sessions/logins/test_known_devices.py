@@ -10,7 +10,7 @@ import pytest
 
 from presence_core import InvalidArgument, LoginRefused, Session, SessionFilter
 from presence_core.keyspace import layout_key
-from presence_core.operations.sessions.known_devices import rotate_device_key
+from presence_core.operations.known_devices import rotate_device_key
 from presence_core.scripts.calls import Call, Op
 from tests.conftest import Bed, every_backend, every_topology, on
 from tests.support.facade import P

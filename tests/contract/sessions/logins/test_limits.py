@@ -56,6 +56,35 @@ def test_a_lowered_limit_is_enforced_at_the_next_login(bed: Bed) -> None:
 
 
 @every_backend
+def test_a_login_may_have_a_limit_of_its_own_in_place_of_that_of_the_settings(bed: Bed) -> None:
+    p = bed.connect(max_sessions=3)
+    p.freeze()
+    for number in range(5):
+        p.advance(1)
+        assert p.login("ada", session_id=f"session-{number}", max_sessions=5).replaced == [], "a higher one"
+    p.advance(1)
+    replaced = p.login("ada", session_id="session-5", max_sessions=2).replaced
+    assert [session.session_id for session in replaced] == [f"session-{number}" for number in range(4)]
+    p.advance(1)
+    assert p.login("ada", session_id="session-6").replaced == [], "a later login without it has the limit of three"
+    p.advance(1)
+    assert [session.session_id for session in p.login("ada").replaced] == ["session-4"]
+    reject = bed.connect(max_sessions=30, on_limit="reject")
+    with pytest.raises(LoginRefused, match="limit of 3 sessions is reached"):
+        reject.login("ada", max_sessions=3)
+
+
+@every_topology
+def test_each_row_of_login_many_may_have_a_limit_of_its_own(p: P) -> None:
+    p.freeze()
+    limits = [("ada", 1), ("bob", 2), ("cat", None)] * 3 + [("cat", 2)]
+    rows = [{"uid": uid, "max_sessions": most} for uid, most in limits]
+    for answer in p.login_many(rows):
+        assert isinstance(answer, Login)
+    assert [len(_live(p, uid)) for uid in ("ada", "bob", "cat")] == [1, 2, 2]
+
+
+@every_backend
 def test_with_on_limit_reject_the_login_is_refused_and_changes_nothing(bed: Bed) -> None:
     p = bed.connect(max_sessions=2, on_limit="reject")
     p.freeze()
@@ -94,6 +123,51 @@ def test_a_device_limit_does_not_affect_other_devices(bed: Bed) -> None:
     p.logout("ada", "phone-02")
     assert p.login("ada", device="phone").replaced == []
     assert p.login("bob", device="phone").replaced == []
+
+
+@every_topology
+def test_devices_with_one_label_and_different_ids_have_a_limit_each(bed: Bed) -> None:
+    p = bed.connect(max_sessions_per_device=1)
+    p.freeze()
+
+    def replaced(session_id: str, **given: Any) -> list[str]:
+        p.advance(1)
+        login = p.login("ada", session_id=session_id, **given)
+        return [session.session_id for session in login.replaced]
+
+    assert replaced("phone-01", device="phone", device_id="device-1") == []
+    assert replaced("phone-02", device="phone", device_id="device-2") == []
+    assert replaced("phone-03", device="phone") == [], "a label counts only among those without an id"
+    assert replaced("phone-04", device="My phone", device_id="device-1") == ["phone-01"], (
+        "one device, whatever its label"
+    )
+    assert replaced("phone-05", device_id="device-2") == ["phone-02"]
+    assert replaced("phone-06", device="phone") == ["phone-03"]
+    assert set(_live(p, "ada")) == {"phone-04", "phone-05", "phone-06"}
+    ended = p.validate_session("ada", "phone-01").ended
+    assert ended is not None
+    assert (ended.reason, ended.cause, ended.replaced_by) == ("replaced", "device_limit", "phone-04")
+    assert p.login("bob", device="phone", device_id="device-1").replaced == []
+    rows = [{"uid": "eve", "session_id": f"tablet-{n}", "device_id": f"device-{n % 2}"} for n in range(3)]
+    logins = [login for login in p.login_many(rows) if isinstance(login, Login)]
+    assert [[old.session_id for old in login.replaced] for login in logins] == [[], [], ["tablet-0"]]
+
+
+def test_a_limit_by_device_id_holds_when_devices_are_not_kept_or_their_key_is_rotated(bed: Bed) -> None:
+    p = bed.connect(max_sessions_per_device=1, keep_devices=0)
+    behind = bed.connect(max_sessions_per_device=1, keep_devices=0)
+    p.freeze()
+    for client in (p, behind):
+        client.login("ada", session_id="session-0", device_id="device-1")
+    for number, client in enumerate((p, behind, p), 1):
+        if number == 1:
+            p.rotate_device_key(by="sue", reason="test")
+        p.advance(20)
+        login = client.login("ada", session_id=f"session-{number}", device_id="device-1")
+        assert [session.session_id for session in login.replaced] == [f"session-{number - 1}"]
+    p.advance(60)
+    assert len(p.login("ada", device_id="device-1").replaced) == 1, "by the new key now"
+    assert "known" not in bed.families()
 
 
 def test_a_device_limit_may_refuse_too(bed: Bed) -> None:

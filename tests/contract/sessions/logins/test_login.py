@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from presence_core import InvalidArgument, Login, LoginRefused, Session
+from presence_core import InvalidArgument, Login, LoginRefused, Session, SessionFilter
 from presence_core.models import NO_LABEL
 from presence_core.operations.sessions import login_calls
 from tests.conftest import Bed, every_backend, every_topology, on
+from tests.support.expected.bad_input import LOGIN
 from tests.support.facade import P
 
 HOSTILE_UIDS = [
@@ -82,17 +83,19 @@ def test_a_login_needs_only_a_uid(p: P) -> None:
 
 
 def test_hostile_uids_round_trip_exactly_and_stay_separate(p: P) -> None:
+    described: dict[str, tuple[str, str | None, tuple[str, ...]]] = {uid: (uid, uid, (uid,)) for uid in HOSTILE_UIDS}
+    described["\ufeff"] = ("\ufeff", None, ())  # a name without a picture is left out
     logins = {uid: p.login(uid, name=uid, aliases=[uid]) for uid in HOSTILE_UIDS}
     assert len(logins) == len(HOSTILE_UIDS)
     assert p.counts().sessions == p.counts().users == len(HOSTILE_UIDS)
     assert {session.uid for session in p.iter_sessions(page_size=7)} == set(HOSTILE_UIDS)
     for uid, login in logins.items():
         sid = login.session.session_id
-        assert (login.session.uid, login.session.name, login.session.aliases) == (uid, uid, (uid,))
+        assert (login.session.uid, login.session.name, login.session.aliases) == described[uid]
         assert [session.session_id for session in p.sessions(uid)] == [sid]
         found = p.validate(login.token).session
         assert found is not None
-        assert (found.uid, found.name, found.aliases) == (uid, uid, (uid,))
+        assert (found.uid, found.name, found.aliases) == described[uid]
         assert p.heartbeat(uid, sid)
     assert p.heartbeats([login.session.ref for login in logins.values()]) == []
     for uid, login in logins.items():
@@ -303,8 +306,8 @@ def test_many_logins_of_one_user_replace_one_another_in_order(bed: Bed) -> None:
 def test_one_bad_row_among_many_sends_nothing(p: P, bed: Bed) -> None:
     p.counts()
     before = bed.dump()
-    with pytest.raises(InvalidArgument, match=r"^row 3: ip must be an IPv4 or IPv6 address\.$"):
-        p.login_many([{"uid": "a"}, {"uid": "b"}, {"uid": "c", "ip": "localhost"}, {"uid": "d"}])
+    with pytest.raises(InvalidArgument, match=r"^row 3: attributes must be a dict with text keys\.$"):
+        p.login_many([{"uid": "a"}, {"uid": "b"}, {"uid": "c", "attributes": "x"}, {"uid": "d"}])
     assert bed.dump() == before
     assert p.login_many([]) == []
 
@@ -385,3 +388,35 @@ def test_two_texts_with_the_same_id_are_not_confused(p: P, monkeypatch: pytest.M
     assert p.get("ada", first.session_id) == first
     assert p.get("ada", second.session_id) == second
     assert (first.device, second.device) == ("phone", "desk")
+
+
+# -- what describes a visitor -----------------------------------------------------------------------------------------
+
+
+@on("valkey", "redis7-sync")
+def test_nothing_that_describes_a_visitor_keeps_the_visitor_out(p: P) -> None:
+    for field in ("ip", "name", "device", "app", "app_version", "user_agent", "aliases"):
+        for number, (value, _) in enumerate(LOGIN[field]):
+            try:
+                assert p.login(f"{field}-{number}", **{field: value}).session.uid == f"{field}-{number}"
+            except InvalidArgument as error:
+                pytest.fail(f"{field}={value!r:.60}: {error}")
+
+
+@on("valkey-sync")
+def test_what_is_stored_can_be_searched(p: P) -> None:
+    agent = f"{'B' * 200}/1.0 (X11; Linux x86_64) " + "x" * 400
+    stored = p.login(
+        "ada", name="名" * 100, device="d" * 90, app="é" * 60, app_version="v" * 65, user_agent=agent
+    ).session
+    assert stored.name == "名" * 85
+    assert stored.user_agent is not None
+    assert len(stored.user_agent) == 512
+    for field in ("device", "app", "app_version", "os", "browser"):
+        for value in p.facets(field):
+            wanted: dict[str, Any] = {field: value}
+            assert [found.uid for found in p.list_sessions(SessionFilter(**wanted)).items] == ["ada"], field
+    assert p.list_sessions(SessionFilter(name_prefix=stored.name)).items == [stored]
+    assert p.login_many([{"uid": "bob", "ip": "unknown", "aliases": ["", "bob@example.com"], "name": "x" * 300}])
+    [bob] = p.sessions("bob")
+    assert (bob.ip, bob.aliases, bob.name) == (None, ("bob@example.com",), "x" * 256)

@@ -11,7 +11,7 @@ from presence_core import CorruptData, Login, LoginRefused
 from presence_core.keyspace import Shard
 from presence_core.operations.sessions import login as login_operations
 from presence_core.operations.sessions import login_calls
-from presence_core.scripts.sessions import decode_begun
+from presence_core.scripts.sessions import BEGIN_SESSIONS
 from tests.conftest import Bed, every_topology, family, on, together
 from tests.support.facade import P
 from tests.support.monitor import Monitor
@@ -35,6 +35,8 @@ def _row(chance: random.Random, at: float) -> dict[str, Any]:
         row |= {"login_at": at - chance.randrange(3000), "last_seen": at - chance.randrange(100)}
     if chance.random() < 0.1:
         row["idle_timeout"] = 200
+    if chance.random() < 0.2:
+        row["max_sessions"] = chance.choice((1, 5))
     return row
 
 
@@ -99,10 +101,11 @@ def test_logins_together_end_as_one_after_the_other(bed: Bed, monkeypatch: pytes
         _prepare(p)
     together.advance(60)
     begun: list[Any] = []
+    read = BEGIN_SESSIONS.reply
 
-    def decode(raw: bytes) -> list[Any]:
-        begun.extend(decode_begun(raw))
-        return decode_begun(raw)
+    def read_and_note(raw: bytes) -> list[Any]:
+        begun.extend(read(raw))
+        return read(raw)
 
     chance = random.Random(on_limit)
     for _ in range(size(6, 60)):
@@ -110,7 +113,7 @@ def test_logins_together_end_as_one_after_the_other(bed: Bed, monkeypatch: pytes
         found = []
         for p in both:
             with monkeypatch.context() as patch:
-                patch.setattr(login_calls, "decode_begun", decode)
+                patch.setattr(BEGIN_SESSIONS, "reply", read_and_note)
                 if p is apart:
                     patch.setattr(login_operations, "begin_calls", lambda ctx, attempts: [])
                 found.append([_answer(answer) for answer in p.login_many(rows, imported=True)])

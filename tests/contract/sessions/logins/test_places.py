@@ -189,8 +189,9 @@ def test_a_login_far_from_the_last_one_is_flagged_and_reported_with_both_places(
     assert kinds == ["login", "distant"]
     assert _ids(p.list_sessions(SessionFilter(distant=True)).items) == {far.session_id}
     p.logout("ada", far.session_id)
-    [ended] = p.ended("ada").items
+    [ended, expired] = p.ended("ada").items
     assert (ended.distant, ended.previous_place) == (True, far.previous_place)
+    assert (expired.session_id, expired.distant) == (first.session_id, False)
     assert _reported(p) == [event], "also when the session has ended"
 
 

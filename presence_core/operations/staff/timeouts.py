@@ -1,0 +1,112 @@
+"""Timeouts of live sessions, shorter or longer than at their login."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from presence_core import validation as check
+from presence_core.errors import InvalidArgument
+from presence_core.models import Session, login_and_deadline
+from presence_core.operations.context import Context, FoundSession, found_rows
+from presence_core.operations.sessions.read import in_list_order, read_call
+from presence_core.operations.sessions.settle import settle_stale
+from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first
+from presence_core.scripts.sessions import LIVE, NO_RECORD
+from presence_core.scripts.staff import CHANGE_TIMEOUTS
+
+
+@dataclass(frozen=True, slots=True)
+class TimeoutsRequest:
+    """What staff write where they change timeouts of a user's sessions."""
+
+    uid: str
+    session_id: str  #: the one that staff named; empty for all
+    idle: int | str  #: s; "": each session keeps its own
+    absolute: int | str
+    by: str
+    reason: str
+    only_shorten: bool
+    audited: bool = True  #: False: a bulk change, which has entries of its own
+    before: int | str = ""  #: ms: leave sessions alone that began then or later
+
+    def call(self, ctx: Context, sessions: Sequence[FoundSession]) -> Call:
+        s = ctx.shard(self.uid)
+        _, devices, _, _ = s.of_user(self.uid)
+        messages = sorted({found.row.demand_message for found in sessions} - {""})
+        keys = (s.sessions, s.deadlines, s.closing, s.meta, s.audit, devices,
+                *(s.record(self.uid, found.session_id) for found in sessions),
+                *(s.note(message) for message in messages))  # fmt: skip
+        return call_of(
+            CHANGE_TIMEOUTS, keys, *(found.session_id for found in sessions),
+            given_now=ctx.now,
+            ttl="1" if ctx.settings.record_ttl else "0",
+            max_audit=ctx.audit_cap,
+            uid=self.uid,
+            by=self.by,
+            reason=self.reason,
+            session=self.session_id,
+            given_idle=self.idle,
+            given_absolute=self.absolute,
+            most_on_behalf=ctx.settings.on_behalf_timeout,
+            only_shorten=int(self.only_shorten),
+            audited=int(self.audited),
+            before=self.before,
+            number=len(sessions),
+        )  # fmt: skip
+
+
+def check_timeouts(idle: object, absolute: object) -> tuple[int | str, int | str]:
+    """The timeouts as the script takes them."""
+    if idle is None and absolute is None:
+        raise InvalidArgument("idle_timeout", "or absolute_timeout must be given", "required")
+    idle_s = "" if idle is None else check.seconds("idle_timeout", idle)
+    absolute_s = "" if absolute is None else check.seconds("absolute_timeout", absolute)
+    if isinstance(idle_s, int) and isinstance(absolute_s, int) and idle_s > absolute_s:
+        raise InvalidArgument("idle_timeout", "must be at most absolute_timeout")
+    return idle_s, absolute_s
+
+
+def check_only_shorten(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidArgument("only_shorten", "must be True or False", "wrong_type")
+    return value
+
+
+@checked_first
+def change_timeouts(
+    ctx: Context,
+    uid: object,
+    session_id: object,
+    *,
+    idle_timeout: object,
+    absolute_timeout: object,
+    by: object,
+    reason: object,
+    only_shorten: object,
+) -> Op[list[Session]]:
+    owner, sid = check.uid(uid), "" if session_id is None else check.session_id(session_id)
+    idle, absolute = check_timeouts(idle_timeout, absolute_timeout)
+    actor, note = check.actor(by), check.prose("reason", reason)
+    change = TimeoutsRequest(owner, sid, idle, absolute, actor, note, check_only_shorten(only_shorten))
+    yield CHECKED
+    # Two round trips: the script must declare the records, so their ids are read first.
+    shard = ctx.shard(owner)
+    [raw] = yield [read_call(ctx, shard, owner, [sid] if sid else [])]
+    found = {session.session_id: session for session in found_rows(owner, raw)}
+    [raw] = yield [change.call(ctx, [session for session in found.values() if session.state == LIVE])]
+    reply = CHANGE_TIMEOUTS.reply(raw)
+    if reply.longer:
+        raise InvalidArgument(reply.longer, "must not be longer than that of each session, as only_shorten is given",
+                              "lengthens")  # fmt: skip
+    stale = [session_id for session_id, session in found.items() if session.state == NO_RECORD]
+    changed = []
+    for session_id, seen, core in reply.changed:
+        session = found[session_id]
+        session.row = session.row._replace(seen=seen, core=core)
+        _, deadline = login_and_deadline(session.row) or (0, 0)
+        if deadline <= reply.now:
+            stale.append(session_id)
+        changed.append(session.session())
+    yield from settle_stale(ctx, shard, [(owner, session_id) for session_id in stale])
+    return in_list_order(changed)

@@ -1,0 +1,106 @@
+"""Every family of keys: one row each. The keyspace, type checks, the reshard and ``erase`` follow this table. Tests
+compare docs/keys.md, docs/privacy.md and the ACL users of docs/operations.md with it."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+KeyType = Literal["ZSET", "HASH", "SET", "STREAM", "STRING"]
+
+Copied = Literal["user", "record", "first", "by_ref", "by_uid", "shared", "final", "rebuilt", "no"]
+"""How a reshard copies a key. ``user``, ``record``: as it is, to the shard of its user. ``first``: as it is, from the
+first shard to the first. ``by_ref``, ``by_uid``: its members go to the shards of their users. ``shared``: where a
+session names it. ``final``: at the end, while the shards are frozen. ``rebuilt``: afterwards. ``no``: it stays
+behind."""
+
+Personal = Literal["", "own", "entries", "texts"]
+"""What ``erase`` does with a key. ``own``: removes it, because it is about one person. ``entries``: removes their
+entries. ``texts``: puts a pseudonym into its texts."""
+
+
+class Family(NamedTuple):
+    """Keys of one kind."""
+
+    key: str  #: the name behind the tag; with <…> there is one key for each
+    type: KeyType
+    copied: Copied
+    person: Personal = ""
+    writers: str = ""  #: the ACL users of docs/operations.md that may write it
+
+    @property
+    def prefix(self) -> str:
+        """The name up to the part that differs."""
+        return self.key.partition("<")[0]
+
+
+_ENDING: Final = "site worker support"
+"""What ends sessions, and so writes the keys of any end."""
+
+SHARD: Final = (
+    Family("sessions", "ZSET", "by_ref", "entries", writers=_ENDING),
+    Family("deadlines", "ZSET", "by_ref", "entries", writers=_ENDING),
+    Family("users", "ZSET", "by_uid", "entries", writers=_ENDING),
+    Family("on_behalf", "ZSET", "final", "entries", writers="site"),
+    Family("user:<uid>", "SET", "user", "own", writers=_ENDING),
+    Family("session:<uid>:<sid>", "HASH", "record", "own", writers=_ENDING),
+    Family("rotated:<uid>:<sid>", "STRING", "no", "own", writers="site"),
+    Family("devices:<uid>", "HASH", "user", "own", writers=_ENDING),
+    Family("known:<uid>", "HASH", "user", "own", _ENDING),
+    Family("place:<uid>", "STRING", "user", "own", writers="site"),
+    Family("closing", "HASH", "final", "entries", writers=_ENDING),
+    Family("labels", "HASH", "shared", "entries", writers="site"),
+    Family("totals", "HASH", "final", writers=_ENDING),
+    Family("events", "STREAM", "no", "entries", _ENDING),
+    Family("meta", "HASH", "final", writers=_ENDING),
+    Family("people", "ZSET", "by_uid", "entries", _ENDING),
+    Family("person:<uid>", "HASH", "user", "own", _ENDING),
+    Family("ended", "ZSET", "by_ref", "entries", _ENDING),
+    Family("ended:<uid>", "ZSET", "user", "own", writers=_ENDING),
+    Family("note:<id>", "STRING", "shared", "texts", writers=_ENDING),
+    Family("words", "ZSET", "rebuilt", "entries", writers="site worker"),
+    Family("ids", "HASH", "rebuilt", writers="site worker"),
+    Family("addresses", "ZSET", "rebuilt", "entries", writers=_ENDING),
+    Family("facets", "HASH", "rebuilt", writers=_ENDING),
+    Family("recount", "HASH", "rebuilt", writers=_ENDING),
+    Family("counted", "SET", "rebuilt", "entries", writers=_ENDING),
+    Family("audit", "STREAM", "final", "texts", _ENDING),
+    Family("block:<uid>", "HASH", "user", "own", writers=_ENDING),
+    Family("blocks", "ZSET", "by_uid", "entries", writers=_ENDING),
+    Family("block_rules", "HASH", "final", "texts", writers=_ENDING),
+    Family("staff", "HASH", "first"),
+    Family("saved", "HASH", "first", "texts", writers="support"),
+    Family("job:<id>", "HASH", "first", "texts", writers="worker support"),
+    Family("jobs", "ZSET", "first", writers="worker support"),
+    Family("running", "SET", "first", writers="worker support"),
+    Family("moved", "HASH", "no", writers=_ENDING),
+    Family("retold:<random>", "STREAM", "no"),
+)
+"""The families of each shard."""
+
+COMMON: Final = (
+    Family("viewers:<uid>", "HASH", "no", "own", writers="viewer support"),
+    Family("denied", "HASH", "no", "texts", "worker viewer support"),
+    Family("keys", "HASH", "no"),
+    Family("history:<step>:<period>", "STRING", "no", writers="worker"),
+    Family("history:split:<day>", "HASH", "no", writers="worker"),
+    Family("history", "HASH", "no", writers="worker"),
+    Family("worker", "HASH", "no", writers="worker"),
+    Family("layout", "HASH", "no", writers="site worker"),
+    Family("moving", "HASH", "no"),
+    Family("visitors", "ZSET", "no"),
+    Family("visits:<minute>", "SET", "no"),
+)
+"""The families that a namespace has once; a reshard does not touch them."""
+
+_BY_PREFIX: Final = {family.prefix: family for family in (*SHARD, *COMMON)}
+
+
+def family_of(name: str) -> Family | None:
+    """The family of a key, by its name behind the tag; None for a key that is not ours."""
+    head, colon, rest = name.partition(":")
+    return _BY_PREFIX.get(f"{head}:{rest.partition(':')[0]}:") or _BY_PREFIX.get(head + colon)
+
+
+def copied_as(*copied: Copied) -> tuple[str, ...]:
+    """The prefixes of the families that a reshard copies in one of these ways."""
+    return tuple(family.prefix for family in SHARD if family.copied in copied)

@@ -1,0 +1,32 @@
+"""Buttons with what they call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import streamlit as st
+
+from presence_dashboard import texts
+from presence_dashboard.data.browser_tab import this_tab
+from presence_dashboard.data.paged_list import PagedList
+from presence_dashboard.data.session_list import SessionList
+
+
+def button(label: str, key: str, act: Callable[..., None], *args: Any, **look: Any) -> None:
+    """A button that calls ``act`` with these arguments. look: options of ``st.button``."""
+    st.button(label, key=key, on_click=act, args=args, **look)
+
+
+def live_button(
+    label: str, key: str, act: Callable[..., None], *args: Any, disabled: bool = False, **look: Any
+) -> None:
+    """The same, off while Redis is unavailable."""
+    button(label, key, act, *args, disabled=disabled or this_tab().away, **look)
+
+
+def page_buttons(paged: PagedList[Any] | SessionList, *, is_first: bool, is_last: bool) -> None:
+    """The buttons Newest, Newer and Older of a list."""
+    live_button(texts.NEWEST, "newest", paged.newest, disabled=is_first)
+    live_button(texts.NEWER, "newer", paged.newer, disabled=is_first, shortcut="N")
+    live_button(texts.OLDER, "older", paged.older, disabled=is_last, shortcut="O")

@@ -1,0 +1,1 @@
+"""What those who are not signed in may cost: attempts, checks of passwords, sockets."""

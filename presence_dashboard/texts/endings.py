@@ -1,0 +1,121 @@
+"""How sessions end, in the words of each page. Most tables here have a text for every end reason, or for every cause:
+``presence_core/schema/endings.py`` lists them, and a unit test compares."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from presence_dashboard.language import Sentence
+from presence_dashboard.language import gettext as _
+
+# -- By reason ---------------------------------------------------------------------------------------------------------
+
+HISTORY_HOWS: Final = {
+    "": "Any reason",
+    "kicked": "Kicked",
+    "replaced": "Replaced",
+    "expired": "Expired",
+    "logout": "Signed out",
+}
+LIVE_ENDED: Final = {
+    "logout": "signed out",
+    "expired": "expired",
+    "replaced": "replaced by a newer login",
+    "kicked": "kicked",
+}
+LIVE_ICONS_CODE: Final = {
+    "login": ":material/login:",
+    "logout": ":material/logout:",
+    "expired": ":material/schedule:",
+    "kicked": ":material/block:",
+    "replaced": ":material/swap_horiz:",
+}
+ENDED_ROW: Final = "Ended"
+ENDED_ROWS: Final = {
+    "kicked": "Kicked by {by}, {at}",
+    "logout": "Signed out, {at}",
+    "expired": "Expired, {at}",
+    "replaced": "Replaced by a newer login, {at}",
+}
+ENDED_BEFORE: Final = {
+    "kicked": "kicked by {by} at {clock}, {ago} ago",
+    "logout": "signed out at {clock}, {ago} ago",
+    "expired": "expired at {clock}, {ago} ago",
+    "replaced": "replaced by a newer login at {clock}, {ago} ago",
+}
+
+
+def ended_row(reason: str, by: str, at: str) -> str:
+    """In the list of sessions."""
+    return _(ENDED_ROWS.get(reason, ENDED_ROW)).format(by=by, at=at)
+
+
+def ended_before(reason: str, by: str, clock: str, ago: str) -> str:
+    """In a notification, about a session that staff wanted to kick."""
+    return _(ENDED_BEFORE[reason]).format(by=by, clock=clock, ago=ago) if reason in ENDED_BEFORE else _(ENDED_ROW)
+
+
+# -- By cause ----------------------------------------------------------------------------------------------------------
+
+HISTORY_CAUSES: Final = {
+    "user": "the user signed out",
+    "self": "the user signed it out from another device",
+    "idle": "no activity for too long",
+    "absolute": "maximum session length reached",
+    "lost": "its record was lost",
+    "staff": "kicked by staff",
+    "revoked": "everyone was signed out",
+    "limit": "replaced by a newer login",
+    "device_limit": "replaced by a newer login on the same device",
+}
+LIVE_CAUSES: Final = {
+    "self": "from another device",
+    "idle": "no activity",
+    "absolute": "maximum length reached",
+    "lost": "its record was lost",
+    "revoked": "everyone was signed out",
+    "device_limit": "same device",
+}
+"""Where the cause says more than the reason."""
+HAPPENED_ENDS: Final = {
+    "user": ":gray[:material/logout:] Signed out: {device}",
+    "self": ":gray[:material/logout:] Signed out from another device: {device}",
+    "idle": ":gray[:material/schedule:] Expired after {idle} without activity: {device}",
+    "absolute": ":gray[:material/schedule:] Expired {absolute} after login: {device}",
+    "lost": ":gray[:material/help:] Ended, because its record was lost: {device}",
+    "staff": ":orange[:material/person_remove:] Kicked by {by}: {devices}",
+    "revoked": ":orange[:material/person_remove:] Everyone signed out by {by}: {device}",
+    "limit": ":gray[:material/swap_horiz:] Replaced by {newer}: {device}",
+    "device_limit": ":gray[:material/swap_horiz:] Replaced by {newer}: {device}",
+}
+NEWER_LOGIN: Final = "a newer login"
+NEWER_LOGIN_ON_DEVICE: Final = "a newer login on the same device"
+newer_login_at: Final = Sentence("the login on {device} at {exact}")
+
+
+def happened_end(cause: str, **values: str) -> str:
+    """On the timeline of a person. values: device, devices (of a kick), by, newer (login), idle, absolute (timeout)."""
+    return _(HAPPENED_ENDS[cause]).format(**values) if cause in HAPPENED_ENDS else f"{_(ENDED_ROW)}: {values['device']}"
+
+
+# -- By count and by setting -------------------------------------------------------------------------------------------
+
+LIVE_REASONS: Final = {
+    "logouts": "Signed out",
+    "expired": "Expired",
+    "replaced": "Replaced by a newer login",
+    "kicked": "Kicked",
+}
+LIVE_ENDS_LISTED: Final = {
+    "logouts": "signed out",
+    "expired": "expired",
+    "replaced": "replaced by a newer login",
+    "kicked": "kicked",
+}
+"""In the middle of a sentence."""
+RETENTION_ENDED: Final = {
+    "keep_kicked": "Ended session: kicked",
+    "keep_replaced": "Ended session: replaced",
+    "keep_expired": "Ended session: expired",
+    "keep_logout": "Ended session: signed out",
+}

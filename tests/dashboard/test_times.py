@@ -1,0 +1,34 @@
+"""Times on pages, also in the hour that a clock shows twice at the end of summer time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from presence_dashboard.components import pagination
+from presence_dashboard.format import clock, in_zone, minute, second
+
+BERLIN = ZoneInfo("Europe/Berlin")
+TWICE = [datetime(2026, 10, 25, hour, 30, tzinfo=UTC) for hour in (0, 1)]
+"""02:30 in Berlin, in summer time and an hour later."""
+
+
+def test_a_time_that_a_clock_shows_twice_has_its_offset() -> None:
+    assert [clock(at, BERLIN) for at in TWICE] == ["02:30:00 +02:00", "02:30:00 +01:00"]
+    assert [minute(at, BERLIN).partition(", ")[2] for at in TWICE] == ["02:30 +02:00", "02:30 +01:00"]
+    assert second(TWICE[1], BERLIN) == "2026-10-25 02:30:00 +01:00"
+    assert in_zone("job x: then 2026-10-25 00:30:00 UTC", BERLIN) == "job x: then 2026-10-25 02:30:00 +02:00"
+
+
+def test_other_times_have_none() -> None:
+    for at in (datetime(2026, 10, 25, 2, 30, tzinfo=UTC), datetime(2026, 3, 29, 1, 30, tzinfo=UTC)):
+        assert clock(at, BERLIN) == "03:30:00"
+    assert clock(TWICE[0], UTC) == "00:30:00"
+
+
+def test_a_column_has_offsets_if_a_clock_shows_one_of_its_times_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pagination, "zone", lambda: BERLIN)
+    formats = [pagination.time_column(times)["type_config"]["format"] for times in (TWICE, [])]
+    assert formats == ["YYYY-MM-DD HH:mm:ss Z", "YYYY-MM-DD HH:mm:ss"]

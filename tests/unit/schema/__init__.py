@@ -1,0 +1,1 @@
+"""The vocabularies: each table has all that its members need, and all else follows it."""

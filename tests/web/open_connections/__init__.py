@@ -1,0 +1,1 @@
+"""Open websockets and event streams close when their session has ended."""
