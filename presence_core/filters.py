@@ -45,7 +45,7 @@ class SessionFilter:
     docs/search.md has a table.
 
     ``name_prefix`` (at each of the first 8 words) and ``name_contains`` are compared case- and accent-folded, white
-    space single; the facets (``device`` … ``browser``) and ``attributes`` exactly. Times are aware datetimes or Unix
+    space single; the facets (``device`` … ``browser``) and ``attributes`` exactly. ``city`` is compared whole, folded like names. Times are aware datetimes or Unix
     seconds. ``app_version_below`` compares the numbers of versions one by one, "2.9" before "2.10"; a session without a
     version, or with one that begins with no number, does not match. ``methods`` and ``mfa`` are those of the latest
     authentication, as ``login`` or ``reauthenticated`` recorded them: ``methods`` asks for all that it names. Of a
@@ -78,6 +78,7 @@ class SessionFilter:
     old_token: bool = False
     country: str | None = None
     network: str | None = None
+    city: str | None = None
     methods: Iterable[str] | None = None
     mfa: bool | None = None
     without: SessionFilter | None = None

@@ -31,6 +31,7 @@ def person_hits(count: int, is_all: bool) -> str:
     return ngettext("{count} person found", "{count} people found", count).format(count=count)
 
 
+DID_YOU_MEAN: Final = "Did you mean"
 person_others: Final = Counted("{count} other person", "{count} other people")
 PERSON_NONE_TITLE: Final = "No one was found"
 person_none: Final = Sentence(

@@ -98,6 +98,7 @@ _FILTER_WORDS: Final = {
     "os": "system is {}",
     "country": "country is {}",
     "network": "provider is {}",
+    "city": "city is {}",
     "new_device": "on a new device",
     "distant": "far from the last login",
     "old_token": "possibly copied",

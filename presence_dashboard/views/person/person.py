@@ -82,6 +82,8 @@ def _note(key: str, title: str, text: str, wanted: str | None = None) -> None:
         st.subheader(title, anchor=False)
         st.markdown(text)
         if wanted is not None:
+            if not access.current().masked:
+                people_list.did_you_mean(people_list.meant_texts(wanted), "q")
             history_link(wanted)
 
 

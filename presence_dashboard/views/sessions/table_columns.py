@@ -88,7 +88,7 @@ def table_columns(listing: SessionList, rows: Rows) -> list[Column]:
     """The name, the status and the block where there is one to show, and the columns that the reader has chosen."""
     return [
         Column("name", texts.LABEL_NAME, "name", texts.NAME_HELP),
-        *([Column("status", texts.COLUMN_STATUS)] if listing.ended or any(map(_must_sign_in, rows.sessions)) else []),
+        *([Column("status", texts.COLUMN_STATUS)] if _has_status(listing, rows) else []),
         *([Column("blocked", texts.LABEL_BLOCKED)] if rows.blocks else []),
         *(_column(name) for name in st.session_state.get("columns") or AT_FIRST),
     ]
@@ -106,7 +106,11 @@ def table_rows(listing: SessionList, rows: Rows, columns: Sequence[Column], acto
     for session in rows.sessions:
         has_ended = session.ref in listing.ended
         why = _why(listing.ended[session.ref]) if has_ended else ""
-        status = why or (texts.FLAG_SIGN_IN if _must_sign_in(session) else "")
+        notes = (
+            texts.EXACT_MATCH if session.ref in rows.exact else "",
+            texts.FLAG_SIGN_IN if _must_sign_in(session) else "",
+        )
+        status = why or " · ".join(filter(None, notes))
         cells = {
             "name": session.name or session.uid,
             "status": status,
@@ -130,6 +134,10 @@ def _cell(session: Session, name: str, known: dict[str, str]) -> Cell:
     else:
         value = COLUMNS[name][1](session) if name in COLUMNS else _attribute(session, _attribute_of(name))
     return literal(value or "") if value is None or isinstance(value, str) else value
+
+
+def _has_status(listing: SessionList, rows: Rows) -> bool:
+    return bool(listing.ended or rows.exact or any(map(_must_sign_in, rows.sessions)))
 
 
 def _must_sign_in(session: Session) -> bool:

@@ -98,6 +98,7 @@ def _everything(p: P) -> None:
     p.facets("browser")
     p.people("u")
     p.names_of([f"u{number}" for number in range(50)])
+    p.did_you_mean("Nmae")
     p.events(after=p.events(limit=5)[-1].cursor)
     next(p.watch(after=p.events(limit=1)[0].cursor))
     p.logout("u1", p.sessions("u1")[0].session_id)

@@ -67,6 +67,7 @@ CALLS: dict[str, Callable[[P, str], Any]] = {
     "list_sessions": lambda p, t: p.list_sessions(ASKED),
     "people": lambda p, t: p.people("bob"),
     "names_of": lambda p, t: p.names_of(["bob"]),
+    "did_you_mean": lambda p, t: p.did_you_mean("bobb"),
     "online_users": lambda p, t: p.online_users(),
     "sessions": lambda p, t: p.sessions("bob"),
     "export_person": lambda p, t: p.export_person("bob"),

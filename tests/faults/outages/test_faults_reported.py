@@ -41,6 +41,7 @@ ANSWERS: dict[str, Callable[[P], Any]] = {
     "facets": lambda p: p.facets("device"),
     "people": lambda p: p.people("ada"),
     "names_of": lambda p: p.names_of(["ada"]),
+    "did_you_mean": lambda p: p.did_you_mean("adda"),
     "history": lambda p: p.history(1_700_000_000),
     "is_online": lambda p: p.is_online("ada"),
     "online_among": lambda p: p.online_among(["ada"]),

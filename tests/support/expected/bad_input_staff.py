@@ -148,12 +148,13 @@ def _of_block_rules() -> list[Case]:
 
 def _of_questions() -> list[Case]:
     text = "text must be text of 1 to 256 bytes"
-    cases = [Case("people", (value,), {}, sentence) for value, sentence in searched() + _same(text, None)]
-    cases += [Case("people", (value,), {}, "text must have a letter or digit") for value in ("\u0301", "´")]
-    limits: list[Any] = [0, -1, 101, 1.5, "20", True, None]
-    cases += [
-        Case("people", ("ada",), {"limit": value}, "limit must be a whole number from 1 to 100") for value in limits
-    ]
+    cases: list[Case] = []
+    for method, most in (("people", 100), ("did_you_mean", 10)):
+        cases += [Case(method, (value,), {}, sentence) for value, sentence in searched() + _same(text, None)]
+        cases += [Case(method, (value,), {}, "text must have a letter or digit") for value in ("\u0301", "´")]
+        limits: list[Any] = [0, -1, 101, 1.5, "20", True, None]
+        sentence = f"limit must be a whole number from 1 to {most}"
+        cases += [Case(method, ("ada",), {"limit": value}, sentence) for value in limits]
     cases += [
         Case("audit_note", (), {"by": "staff", "what": "look", "outcome": value}, f"outcome{rest}")
         for value, rest in PROSE
