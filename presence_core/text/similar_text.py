@@ -44,8 +44,10 @@ def correction(text: str, uid: str, name: str | None, aliases: tuple[str, ...]) 
     most = min(MAX_MISTAKES, sum(map(may_be_wrong, words)))
     found = [*_by_words(words, name, most)] if name else []
     typed = "".join(words)
-    for value in (*([name] if name else []), *aliases):
-        found.append(_whole(typed, value, [start for part in spellings(value) for start in starts_of(part)], most))
+    found += [
+        _whole(typed, value, [start for part in spellings(value) for start in starts_of(part)], most)
+        for value in (*([name] if name else []), *aliases)
+    ]
     found.append(_whole(typed, uid, [start for part in spellings(uid) for start in starts_of_uid(part)], most))
     return min((item for item in found if 0 < item.mistakes <= most), key=lambda item: item[:2], default=None)
 

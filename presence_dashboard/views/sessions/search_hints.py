@@ -13,11 +13,10 @@ from presence_dashboard import texts
 from presence_dashboard.components import people_list
 from presence_dashboard.components.buttons import live_button
 from presence_dashboard.data.session_list import SessionList
-from presence_dashboard.data.session_query import CITY, SessionQuery, facets_for
+from presence_dashboard.data.session_query import ATTRIBUTE, CITY, SessionQuery, facets_for
 from presence_dashboard.data.shared_reads import shared, ticket_used
 from presence_dashboard.format import cut, name, number
 from presence_dashboard.views.sessions.search_bar import (
-    ATTRIBUTE,
     KEEP_FACETS,
     OTHER,
     declared_attributes,
@@ -38,7 +37,7 @@ class FilterHint(NamedTuple):
 
     field: str
     value: str
-    count: int | None  #: live sessions; None: not known
+    sessions: int | None  #: live ones; None: not known
 
 
 def search_hints(listing: SessionList) -> None:
@@ -56,7 +55,7 @@ def search_hints(listing: SessionList) -> None:
         people_list.did_you_mean(meant, "q")
         for hint in filters[:MAX_FILTERS]:
             label = texts.labelled(facet_label(hint.field), name(cut(hint.value, 40)))
-            shown = label if hint.count is None else texts.facet_value(label, number(hint.count))
+            shown = label if hint.sessions is None else texts.facet_value(label, number(hint.sessions))
             live_button(
                 shown, f"hint-{hint.field}-{hint.value}", filter_instead, hint.field, hint.value,
                 icon=":material/filter_alt:", help=texts.HINT_FILTER_HELP,
@@ -79,7 +78,7 @@ def filter_hints(query: SessionQuery) -> list[FilterHint]:
         for value, count in (read_values(field).value or {}).items()
         if value != OTHER and _is_meant(text, fold(value))
     ]
-    return sorted(found, key=lambda hint: -(hint.count or 0))
+    return sorted(found, key=lambda hint: -(hint.sessions or 0))
 
 
 def _is_meant(text: str, value: str) -> bool:
@@ -90,7 +89,7 @@ def _is_meant(text: str, value: str) -> bool:
 
 
 def _city_hints(query: SessionQuery) -> Iterator[FilterHint]:
-    """Whether a session of those that one call reads is of this city: cities are not counted. Only with a place file."""
+    """The city, if one of the sessions that a call reads is in it: cities are not counted. Only with a place file."""
     chosen = {field for field, _ in query.facets}
     if CITY in chosen or any(char.isdigit() for char in query.text) or len(query.text) > 64:
         return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from presence_core.operations.search import similar
@@ -53,9 +55,7 @@ def _log_in_everyone(p: P) -> None:
         ("a b c d e Smtih", []),
     ],
 )
-def test_a_text_with_a_mistake_in_a_word_means_the_name_of_someone(
-    p: P, typed: str, meant: list[str]
-) -> None:
+def test_a_text_with_a_mistake_in_a_word_means_the_name_of_someone(p: P, typed: str, meant: list[str]) -> None:
     _log_in_everyone(p)
     assert p.did_you_mean(typed) == meant
     for text in meant:
@@ -85,8 +85,13 @@ def test_a_search_for_similar_names_reads_a_limited_part_of_the_index(
     letters = "abcdefghijklmnopqrstuvwxyz"
     p.login_many([{"uid": f"x{a}{b}", "name": f"{a}{b}{a} Zed"} for a in letters for b in letters])
     reads: list[int] = []
-    reply = FIND_SIMILAR.reply
-    monkeypatch.setattr(FIND_SIMILAR, "reply", lambda raw: reads.append(raw[1]) or reply(raw))
+    decode = FIND_SIMILAR.reply
+
+    def counted(raw: Any) -> Any:
+        reads.append(raw[1])
+        return decode(raw)
+
+    monkeypatch.setattr(FIND_SIMILAR, "reply", counted)
     p.did_you_mean("aqqz Zdeq")
     assert 200 < max(reads) <= similar.MAX_READS
     monkeypatch.setattr(similar, "MAX_READS", 100)

@@ -1,9 +1,8 @@
-"""What the search box offers besides what it found: names with a mistake, filters, tickets; and an exact user ID first."""
+"""What the search box offers besides what it found: names, filters, tickets. An exact user ID comes first."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -88,13 +87,12 @@ def test_a_word_of_a_device_or_a_browser_offers_the_filter(app: AppTest, presenc
 
 
 @pytest.fixture
-def travellers(server: Server, tmp_path: Path, presence: Presence) -> Iterator[None]:
+def travellers(server: Server, tmp_path: Path, presence: Presence) -> None:
     path = write_place_file(tmp_path / "places.mmdb", {"203.0.113.0/24": city("JP", "Tokyo", (36, 140), 64500)})
     settings = Settings(namespace=presence.settings.namespace, place_file=str(path))
     with Presence.from_url(server.url, settings=settings) as site:
         site.login("u1", name="Ada", ip="203.0.113.7")
         site.login("u2", name="Bea", ip="198.51.100.7")
-    yield
 
 
 def test_a_city_or_a_country_offers_the_filter(app: AppTest, travellers: None) -> None:
