@@ -92,6 +92,7 @@ class Shard:
     block_rules: str
     jobs: str
     running: str
+    remarked: str
     staff: str
     saved: str
 
@@ -146,6 +147,10 @@ class Shard:
     def place(self, uid: str) -> str:
         """STRING: time and place of the user's last login with a known place."""
         return f"{self.tag}:place:{uid}"
+
+    def remarks(self, uid: str) -> str:
+        """HASH: id → a remark of staff on this user."""
+        return f"{self.tag}:remarks:{uid}"
 
     def ended_of(self, uid: str) -> str:
         """ZSET: the user's ended sessions by time of end."""

@@ -69,6 +69,7 @@ from presence_core.models.staff import (
     Job,
     KickPreview,
     MatchedPerson,
+    Remark,
     SavedItem,
     StaffMember,
     TimeoutsChange,

@@ -67,6 +67,8 @@ SHARD: Final = (
     Family("block:<uid>", "HASH", "user", "own", writers=_ENDING),
     Family("blocks", "ZSET", "by_uid", "entries", writers=_ENDING),
     Family("block_rules", "HASH", "final", "texts", writers=_ENDING),
+    Family("remarks:<uid>", "HASH", "user", "own", writers="support"),
+    Family("remarked", "ZSET", "by_uid", "entries", writers="support"),
     Family("staff", "HASH", "first"),
     Family("saved", "HASH", "first", "texts", writers="support"),
     Family("job:<id>", "HASH", "first", "texts", writers="worker support"),

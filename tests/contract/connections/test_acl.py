@@ -70,7 +70,10 @@ def test_a_user_with_the_documented_rights_may_do_everything(bed: Bed) -> None:
         assert p.save_item("view", "mine", "q=a", by="root") == p.saved_items("view", owner="root")[0]
         assert p.remove_item("view", "mine", by="root")
         assert p.note_viewer("ada", by="root") == []
-        assert len(p.audit()) == p.audit().total == 12
+        remark = p.add_remark("ada", "refunds", by="root")
+        assert p.remarks() == p.remarks("ada") == p.remarks_among(["ada"])["ada"] == [remark]
+        assert p.remove_remark("ada", remark.id, by="root")
+        assert len(p.audit()) == p.audit().total == 14
         assert len(p.ended()) == 4
         assert p.ended("ada")
         p.login("bob", device="phone")

@@ -135,6 +135,10 @@ def _everything(p: P) -> None:
     p.remove_item("view", "renamed", by="staff", shared=True)
     p.save_item("watch", "a:{b}", "N", by="staff")
     p.saved_items("view", owner="staff")
+    p.remove_remark("a:{b}", p.add_remark("a:{b}", "refunds", by="staff").id, by="staff")
+    p.add_remark("u6", "refunds", by="staff")
+    p.remarks()
+    p.remarks_among(["a:{b}", "u6"])
     for by in ("staff", "eve"):
         p.note_viewer("u1", by=by)
     p.note_viewer("u1", by="staff", closed=True)

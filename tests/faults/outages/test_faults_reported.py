@@ -41,6 +41,8 @@ ANSWERS: dict[str, Callable[[P], Any]] = {
     "facets": lambda p: p.facets("device"),
     "people": lambda p: p.people("ada"),
     "names_of": lambda p: p.names_of(["ada"]),
+    "remarks": lambda p: p.remarks(),
+    "remarks_among": lambda p: p.remarks_among(["ada"]),
     "did_you_mean": lambda p: p.did_you_mean("adda"),
     "history": lambda p: p.history(1_700_000_000),
     "is_online": lambda p: p.is_online("ada"),

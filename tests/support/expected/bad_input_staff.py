@@ -79,6 +79,21 @@ def _of_saved_items() -> list[Case]:
     cases += [Case("saved_items", ("view",), {"owner": value}, sentence) for value, sentence in owner]
     cases += [Case("note_viewer", ("ada",), {"by": value}, sentence) for value, sentence in _BYS]
     cases += [Case("note_viewer", (value,), {"by": "root"}, sentence) for value, sentence in UIDS]
+    for value, sentence in UIDS:
+        cases += [Case("add_remark", (value, "a"), {"by": "root"}, sentence)]
+        cases += [Case("remove_remark", (value, "0" * 16), {"by": "root"}, sentence)]
+        cases += [Case("remarks", (value,), {}, sentence)] if value is not None else []
+        cases += [Case("remarks_among", ([value],), {}, sentence)]
+    for value, sentence in _BYS:
+        cases += [Case("add_remark", ("ada", "a"), {"by": value}, sentence)]
+        cases += [Case("remove_remark", ("ada", "0" * 16), {"by": value}, sentence)]
+    cases += [Case("add_remark", ("ada", value), {"by": "root"}, f"text{sentence}") for value, sentence in PROSE]
+    sentence = "remark_id must be the id of a remark"
+    ids: list[Any] = [None, "", 5, "0" * 15, "0" * 17, "a b" + "0" * 13, b"0" * 16]
+    cases += [Case("remove_remark", ("ada", value), {"by": "root"}, sentence) for value in ids]
+    limits: list[Any] = [0, 1001, "5", None, 1.5]
+    sentence = "limit must be a whole number from 1 to 1000"
+    cases += [Case("remarks", (), {"limit": value}, sentence) for value in limits]
     flags: list[Any] = [None, 0, 1, "yes"]
     for value in flags:
         shared = {"by": "root", "shared": value}
