@@ -4,7 +4,7 @@ Start reading in ``sessions.py``. ``choices.py`` has the closed sets of texts; `
 What this module imports is what it exports (``pyproject.toml`` says so to mypy and ruff).
 """
 
-from presence_core.models.alerts import Alert, AlertCount
+from presence_core.models.alerts import Alert, AlertCount, PersonAlert
 from presence_core.models.answers import (
     Counts,
     DistantLogin,

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from presence_core.client.internal import Internal
 from presence_core.errors import CorruptData, InvalidArgument, PresenceError
 from presence_core.keyspace import Shard
-from presence_core.models import Alert, AlertCount
+from presence_core.models import Alert, AlertCount, PersonAlert
 from presence_core.operations.bulk_kick import jobs
 from presence_core.operations.bulk_kick.runner import Run
 from presence_core.operations.privacy import truncate
@@ -36,7 +36,11 @@ class AlertReceiver(Protocol):
     def limits(self) -> Mapping[AlertCount, int]:
         """The counts to check, each with its limit per minute."""
 
-    def send(self, alert: Alert) -> None:
+    @property
+    def people(self) -> bool:
+        """Whether to check logins of the people on the shared watch list."""
+
+    def send(self, alert: Alert | PersonAlert) -> None:
         """Accept an alert. Must return at once: the worker waits for it."""
 
 

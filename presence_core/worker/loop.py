@@ -19,7 +19,7 @@ from presence_core.keyspace import Keyspace
 from presence_core.logs import fields
 from presence_core.models import SweepReport
 from presence_core.operations.maintenance import history, leader
-from presence_core.operations.maintenance.alerts import check_alerts
+from presence_core.operations.maintenance.alerts import check_alerts, check_people
 from presence_core.operations.search import facets
 from presence_core.worker.clock_check import ClockCheck, own_seconds
 from presence_core.worker.duties import AddressTruncation, AlertReceiver, BulkKicks, Duty, IndexRepair
@@ -45,7 +45,8 @@ class Worker:
     with ``accept_clock=True``: then the clock counts as right as it is, for whichever worker leads. While sweeping is
     not paused, an answer that a session has expired is final: see ``validate``.
 
-    ``alerts``: an AlertWebhook. After each sample the leader compares the counts of the last minute with its limits.
+    ``alerts``: an AlertWebhook. After each sample the leader compares the counts of the last minute with its limits,
+    and looks for logins of the people on the shared watch list if it asks for them.
     """
 
     def __init__(
@@ -250,8 +251,13 @@ class Worker:
         slot = self._redis_ms // 10_000
         if self._alerts is None or slot != self._sampled or slot == self._alerts_checked:
             return
-        for alert in self._internal.run(check_alerts(self._internal.context, self._alerts.limits, self._redis_ms)):
-            self._alerts.send(alert)
+        run, ctx = self._internal.run, self._internal.context
+        if self._alerts.limits:
+            for alert in run(check_alerts(ctx, self._alerts.limits, self._redis_ms)):
+                self._alerts.send(alert)
+        if getattr(self._alerts, "people", False):  # a receiver of the site's own may lack it
+            for login in run(check_people(ctx, self._redis_ms)):
+                self._alerts.send(login)
         self._alerts_checked = slot
 
     def _sweep(self) -> bool:

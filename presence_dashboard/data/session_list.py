@@ -30,7 +30,7 @@ from presence_core import (
 )
 from presence_dashboard.data.browser_tab import this_tab
 from presence_dashboard.data.session_query import SessionQuery
-from presence_dashboard.data.shared_reads import blocks_of
+from presence_dashboard.data.shared_reads import blocks_of, remarks_of
 from presence_dashboard.data.store import KEEP, Reading, Store
 from presence_dashboard.error_sentences import plain
 
@@ -62,6 +62,7 @@ class Rows:
     scanned: int = 0  #: sessions searched for this page
     progress: float = 1.0  #: searched share of the list, 0…1
     blocks: dict[str, Block] = field(default_factory=dict)  #: blocks of these users
+    remarks: dict[str, int] = field(default_factory=dict)  #: how many remarks staff have left on these users
     exact: frozenset[str] = frozenset()  #: refs that come first: the search text is their user ID, and others match
 
     @property
@@ -295,6 +296,7 @@ def _page(
         scanned=page.scanned,
         progress=page.progress,
         blocks=blocks_of(presence, {session.uid for session in page.items}),
+        remarks=remarks_of(presence, {session.uid for session in page.items}),
     )
     return rows, cursors
 
@@ -313,8 +315,9 @@ def _exact_first(presence: Presence, matching: SessionFilter | None, query: Sess
     first = tuple(session for session in found if session.uid == matching.text)[:MAX_EXACT]
     refs = frozenset(session.ref for session in first)
     others = tuple(session for session in rows.sessions if session.ref not in refs)
-    blocks = rows.blocks | (blocks_of(presence, {matching.text}) if first else {})
-    return replace(rows, sessions=(*first, *others), exact=refs, blocks=blocks)
+    user = {matching.text} if first else set()
+    blocks, remarks = rows.blocks | blocks_of(presence, user), rows.remarks | remarks_of(presence, user)
+    return replace(rows, sessions=(*first, *others), exact=refs, blocks=blocks, remarks=remarks)
 
 
 def _further(presence: Presence, matching: SessionFilter | None, order: ListOrder, rows: Rows, limit: int) -> Rows:
@@ -326,6 +329,7 @@ def _further(presence: Presence, matching: SessionFilter | None, order: ListOrde
         scanned=rows.scanned + page.scanned,
         progress=page.progress,
         blocks=rows.blocks | blocks_of(presence, {session.uid for session in page.items}),
+        remarks=rows.remarks | remarks_of(presence, {session.uid for session in page.items}),
     )
 
 

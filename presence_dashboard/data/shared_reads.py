@@ -76,6 +76,14 @@ def blocks_of(presence: Presence, uids: Iterable[str]) -> dict[str, Block]:
         return {}
 
 
+def remarks_of(presence: Presence, uids: Iterable[str]) -> dict[str, int]:
+    """How many remarks staff have left on those of these users who have some. Empty if they cannot be read."""
+    try:
+        return {uid: len(found) for uid, found in presence.remarks_among(uids).items()}
+    except PresenceError:
+        return {}
+
+
 def names_of(uids: Iterable[str], actor: Actor) -> dict[str, str]:
     """The names of these users, at most 1,000, as far as they are known; hidden if the actor may not see names."""
     wanted = frozenset(uids)

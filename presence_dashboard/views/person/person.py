@@ -26,6 +26,7 @@ from presence_dashboard.error_sentences import plain
 from presence_dashboard.format import code, cut, isolated, literal, name, number, span
 from presence_dashboard.roles import Actor
 from presence_dashboard.views.person import privacy_menu, session_cards
+from presence_dashboard.views.person.remark_list import remark_list
 from presence_dashboard.views.person.timeline_list import history_link, timeline_list
 
 NAMED: Final = 4
@@ -104,6 +105,7 @@ def _person(state: PersonState, actor: Actor) -> None:
     _header(state.uid, facts, actor)
     if facts.block is not None:
         _blocked(facts, actor)
+    remark_list(state, facts.remarks, actor)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.subheader(texts.PERSON_SESSIONS, anchor=False, width="content")
         _actions(state, facts, actor)
@@ -131,6 +133,7 @@ def _header(uid: str, facts: PersonFacts, actor: Actor) -> None:
                 st.markdown(texts.person_offline(seen), width="content")
             st.code(literal(uid), language=None, width="content")
             watch_list.watch_button(uid, facts.name, actor)
+            watch_list.alert_button(uid, facts.name, actor)
         also = [isolated(alias) for alias in facts.aliases if alias != uid]
         if also and shows_name:
             st.text(texts.labelled(texts.LABEL_ALIASES, ", ".join(also)))

@@ -16,12 +16,13 @@ from presence_dashboard.components.figures import show_placeholder
 from presence_dashboard.components.tickets import ticket_cell
 from presence_dashboard.components.time_picker import time_menu
 from presence_dashboard.data.browser_tab import local_time, this_tab, zone
+from presence_dashboard.data.report.shift_report import ShiftReport, read_report
 from presence_dashboard.data.shared_reads import now, shared, shown_names
-from presence_dashboard.data.shift_report import ShiftReport, read_report
 from presence_dashboard.format import name
 from presence_dashboard.roles import Actor
 from presence_dashboard.time_range import resolve
 from presence_dashboard.views.report.member_table import member_table
+from presence_dashboard.views.report.open_items import open_items
 from presence_dashboard.views.report.row_words import worded_rows
 
 access.stop_without_gate()
@@ -50,6 +51,7 @@ def page() -> None:
     report = reading.value.with_first(actor.name)
     with controls:
         _buttons(report, actor, period)
+    open_items(actor)
     _report(report, actor, period)
     export_dialog.dialog()
 

@@ -85,11 +85,12 @@ def column_choice() -> None:
 
 
 def table_columns(listing: SessionList, rows: Rows) -> list[Column]:
-    """The name, the status and the block where there is one to show, and the columns that the reader has chosen."""
+    """The name; the status, the block and the remarks where there is one to show; the columns that the reader chose."""
     return [
         Column("name", texts.LABEL_NAME, "name", texts.NAME_HELP),
         *([Column("status", texts.COLUMN_STATUS)] if _has_status(listing, rows) else []),
         *([Column("blocked", texts.LABEL_BLOCKED)] if rows.blocks else []),
+        *([Column("remarks", texts.REMARKS)] if rows.remarks else []),
         *(_column(name) for name in st.session_state.get("columns") or AT_FIRST),
     ]
 
@@ -115,6 +116,7 @@ def table_rows(listing: SessionList, rows: Rows, columns: Sequence[Column], acto
             "name": session.name or session.uid,
             "status": status,
             "blocked": _blocked(rows.blocks.get(session.uid)),
+            "remarks": str(rows.remarks.get(session.uid, "")),
         }
         for column in columns:
             if _MASKED_BY.get(column.name) in actor.masked:

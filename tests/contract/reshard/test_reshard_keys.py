@@ -41,8 +41,19 @@ AS_THEY_ARE = {
     "remarks:",
     "staff",
 }
-DIVIDED = {"sessions", "deadlines", "ended", "users", "people", "blocks", "closing", "labels", "audit", "on_behalf",
-           "remarked"}
+DIVIDED = {
+    "sessions",
+    "deadlines",
+    "ended",
+    "users",
+    "people",
+    "blocks",
+    "closing",
+    "labels",
+    "audit",
+    "on_behalf",
+    "remarked",
+}
 SUMMED = {"totals", "meta"}
 EVERYWHERE = {"block_rules"}
 OF_A_SHARD = (b"retold", b"confirmed", b"indexes", b"no_address", b"no_address_at")
