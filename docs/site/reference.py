@@ -47,7 +47,7 @@ PYTHON_PAGES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
             "Block", "BlockRule", "BlockRuleKind", "BlockRulePreview", "AuditEntry",
             "StaffMember", "StaffRole", "SavedItem", "SavedKind", "Viewer", "Remark", "EraseReport", "SweepReport",
             "ReshardReport", "Plan", "Health", "NodeHealth", "Finding", "FindingLevel", "WorkerStatus", "Alert",
-            "PersonAlert",
+            "PersonAlert", "TopCount", "TopPeople", "TopPerson",
         ),
     ),
     "errors": (

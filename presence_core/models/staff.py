@@ -362,6 +362,7 @@ class Remark:
 
     @classmethod
     def new(cls, uid: str, remark_id: str, content: str, by: str, at_ms: int, until_ms: int) -> Remark:
+        """A remark of these times."""
         return cls(uid, remark_id, content, by, moment(at_ms), moment(until_ms))
 
     @classmethod

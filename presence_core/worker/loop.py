@@ -22,7 +22,7 @@ from presence_core.operations.maintenance import history, leader
 from presence_core.operations.maintenance.alerts import check_alerts, check_people
 from presence_core.operations.search import facets
 from presence_core.worker.clock_check import ClockCheck, own_seconds
-from presence_core.worker.duties import AddressTruncation, AlertReceiver, BulkKicks, Duty, IndexRepair
+from presence_core.worker.duties import AddressTruncation, AlertReceiver, BulkKicks, Duty, IndexRepair, TopPeopleRanking
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +78,7 @@ class Worker:
         self._clock = ClockCheck(presence.settings.idle_timeout * 500, accept=accept_clock)
         self._index_repair = IndexRepair(self._internal, self._is_stopping)
         self._truncation = AddressTruncation(self._internal, self._is_stopping)
+        self._ranking = TopPeopleRanking(self._internal, self._is_stopping)
         self._duties: list[Duty] = [
             Duty("clock check", self._check_clocks, while_paused=True),
             Duty("sample", self._sample, while_paused=True),
@@ -86,6 +87,7 @@ class Worker:
             Duty("hourly split", self._split, while_paused=True),
             Duty("bulk kick", BulkKicks(self._internal, self._is_stopping).run),
             Duty("index repair", self._index_repair.run, every=10.0),
+            Duty("ranking of people", self._ranking.run, every=5.0, while_paused=True),
             Duty("address truncation", self._truncation.run, every=600.0),
         ]
         self._failing: dict[str, float] = {}  # duty → since when, monotonic
@@ -197,6 +199,7 @@ class Worker:
             self._keys = keys
             self._index_repair.restart()
             self._truncation.restart()
+            self._ranking.restart()
 
     # -- the lead, and the clock ---------------------------------------------------------------------------------------
 

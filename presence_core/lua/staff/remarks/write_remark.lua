@@ -1,13 +1,13 @@
 #!lua
--- Adds or removes a remark of staff on a person. Remarks of the person that have lapsed are removed first. The audit has
--- an entry without the text, which lapses.
+-- Adds or removes a remark of staff on a person. Remarks of the person that have lapsed are removed first. The audit
+-- has an entry without the text, which lapses.
 -- include: clock
 -- include: key_types
 -- include: staff/audit_entry
 -- KEYS: 1 remarks of the person 2 remarked 3 audit
 -- ARGV: 1 now|'' 2 audit cap 3 uid 4 id of the remark 5 text|'' to remove it 6 by 7 seconds that it is kept
 --   8 how many remarks a person may have 9 how many people of a shard may have remarks
--- returns: {1: done; 0: there was none to remove; -1: the person has too many; -2: too many people have remarks, time ms}
+-- returns: {1: done; 0: there was none to remove; -1: the person has too many; -2: too many people have some, time ms}
 -- A remark is JSON: {"text": …, "by": …, "at": "ms", "until": "ms"}. `remarked` has when the last of a person lapses.
 local remarks, remarked, audit = unpack(KEYS)
 local given_now, audit_cap, uid, id, text, by, keep, most, people = unpack(ARGV, 1, ARGS)
