@@ -187,6 +187,11 @@ _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep",
 _WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
+def weekday(day: int) -> str:
+    """``Mon``. day: 0 is Monday."""
+    return _(_WEEKDAYS[day])
+
+
 def short_date(day: int, month: int, year: int | None = None, weekday: int | None = None) -> str:
     """``22 Nov``, ``22 Nov 2026``, ``Sun 22 Nov``. weekday: 0 is Monday."""
     found = _("{day} {month}").format(day=day, month=_(_MONTHS[month - 1]))

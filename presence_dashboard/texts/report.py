@@ -54,6 +54,10 @@ def report_tickets(tickets: Iterable[str]) -> str:
     return _("Tickets: {tickets}").format(tickets=", ".join(tickets))
 
 
+REPORT_RANKING: Final = "Colleagues by the number of their actions"
+REPORT_COLLEAGUE: Final = "Colleague"
+REPORT_ACTIONS: Final = "Actions"
+REPORT_TICKETS: Final = "Tickets"
 REPORT_YOU: Final = "you"
 REPORT_NO_NAME: Final = "unknown"
 

@@ -11,7 +11,7 @@
 -- returns: {users that were read, {uid, sessions, devices, networks, countries, …} of those with so many}
 -- A device is its two labels, device with app and user agent; a network is a /24 or /48 of the address at login. Of one
 -- user, the records of at most 200 sessions are read.
-local MAX_RECORDS, MAX_SECONDS = 200, 0.001
+local MAX_RECORDS, MAX_SECONDS = 200, 0.0005
 local deadlines = KEYS[1]
 local given_now, user_prefix, record_prefix, least = unpack(ARGV, 1, 4)
 local now, least_sessions = clock(given_now), tonumber(least)

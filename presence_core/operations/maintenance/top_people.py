@@ -29,7 +29,7 @@ KEEP: Final = 3_600
 
 
 class Ranking:
-    """One pass over all users, a slice a step. A step is two calls of the server, of 1 ms about each."""
+    """One pass over all users, a slice a step. A step is two calls of the server, of half a millisecond about each."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
