@@ -168,6 +168,17 @@ def flags(record: Session | Ended) -> list[str]:
     return [words for words, is_so in known.items() if is_so]
 
 
+def badges(record: Session | Ended) -> tuple[tuple[str, str], ...]:
+    """The same for the narrow cells of a table: words of a badge, and its tooltip."""
+    short = {texts.FLAG_DISTANT: texts.FLAG_DISTANT_SHORT}
+    return tuple((short.get(flag, flag), flag) for flag in flags(record))
+
+
+def badges_cell(record: Session | Ended) -> str:
+    """The same as a cell of ``html_table``."""
+    return " ".join(f'<mark title="{escape(title)}">{escape(words)}</mark>' for words, title in badges(record))
+
+
 def session_preview(
     sessions: Sequence[Session], alt: str, *, total: int, found_by: Mapping[str, str] | None = None
 ) -> None:
@@ -178,11 +189,22 @@ def session_preview(
             texts.LABEL_NAME: [text_cell(session.name or session.uid) for session in sessions],
             texts.LABEL_UID: [text_cell(session.uid) for session in sessions],
             **found,
-            texts.LABEL_DEVICE: [text_cell(session.device) for session in sessions],
-            texts.LABEL_IP: [text_cell(session.ip) for session in sessions],
+            texts.LABEL_DEVICE: [_two_lines(text_cell(session.device), badges_cell(session)) for session in sessions],
+            texts.LABEL_IP: [_two_lines(text_cell(session.ip), _place_cell(session)) for session in sessions],
             texts.LABEL_LOGIN: [time_cell(session.login_at) for session in sessions],
+            texts.LABEL_LAST_ACTIVE: [time_cell(session.last_seen) for session in sessions],
         },
         alt,
     )
     if total > len(sessions):
         st.caption(texts.and_more(total - len(sessions)))
+
+
+def _two_lines(first: str, second: str) -> str:
+    """Two texts of a cell, which are safe HTML, below each other. One element, because a card has cell and label in a
+    row."""
+    return f"<div>{first}{'<br>' if first and second else ''}{second}</div>" if first or second else ""
+
+
+def _place_cell(session: Session) -> str:
+    return f"<small>{text_cell(session.place.words)}</small>" if session.place and session.place.words else ""

@@ -64,6 +64,8 @@ FLAG_ON_BEHALF: Final = "Support session"
 FLAG_DISTANT: Final = "Far from the last login"
 FLAG_OLD_TOKEN: Final = "Possibly copied"
 FLAG_SIGN_IN: Final = "Must sign in again"
+FLAG_DISTANT_SHORT: Final = "Far away"
+"""On a badge, with the whole words as its tooltip."""
 FLAG_WORDS: Final = {
     "new_device": FLAG_NEW_DEVICE,
     "distant": FLAG_DISTANT,

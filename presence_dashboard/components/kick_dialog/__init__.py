@@ -35,7 +35,7 @@ from presence_dashboard.components.kick_dialog.acts import (
 )
 from presence_dashboard.components.kick_dialog.timeout_choice import NewTimeouts, choose_timeouts
 from presence_dashboard.components.notifications import Notification
-from presence_dashboard.components.session_facts import session_preview, time_of_day
+from presence_dashboard.components.session_facts import flags, session_preview, time_of_day
 from presence_dashboard.components.tickets import ticket_box
 from presence_dashboard.data import shared_reads
 from presence_dashboard.data.browser_tab import local_time, this_tab
@@ -394,11 +394,20 @@ def _person(session: Session) -> None:
             texts.LABEL_DEVICE: session.device,
             texts.LABEL_BROWSER: texts.browser_on(session.browser, session.os),
             texts.LABEL_IP: session.ip,
-            texts.LABEL_LOGIN: texts.login_at(
-                time_of_day(session.login_at), since(session.login_at, datetime.now(UTC))
-            ),
+            **_if_known(texts.LABEL_PLACE, session.place and session.place.words),
+            texts.LABEL_LOGIN: _with_age(session.login_at),
+            texts.LABEL_LAST_ACTIVE: _with_age(session.last_seen),
+            **_if_known(texts.LABEL_FLAGS, ", ".join(flags(session))),
         }
     )
+
+
+def _with_age(at: datetime) -> str:
+    return texts.login_at(time_of_day(at), since(at, datetime.now(UTC)))
+
+
+def _if_known(label: str, value: str | None) -> dict[str, str | None]:
+    return {label: value} if value else {}
 
 
 def _facts(facts: dict[str, str | None]) -> None:
