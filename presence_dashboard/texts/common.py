@@ -58,6 +58,10 @@ LABEL_LAST_IP: Final = "Latest IP"
 LABEL_PLACE: Final = "Place"
 LABEL_NETWORK: Final = "Provider"
 LABEL_LOGIN_BEFORE: Final = "Login before"
+LABEL_TIME_ZONE: Final = "Time zone"
+there: Final = Sentence("{clock} there")
+"""A time by the clock of the visitor."""
+now_there: Final = Sentence("{zone}, now {clock}")
 LABEL_FLAGS: Final = "Flags"
 FLAG_NEW_DEVICE: Final = "New device"
 FLAG_ON_BEHALF: Final = "Support session"
