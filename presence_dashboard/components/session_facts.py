@@ -192,15 +192,20 @@ def person_cell(uid: str, called: str | None) -> str:
     return f'<a href="person?q={quote(uid, safe="")}">{label}</a>'
 
 
-def flags(record: Session | Ended) -> list[str]:
-    """What is odd about a session, in words."""
+def flag_names(record: Session | Ended) -> tuple[str, ...]:
+    """What is odd about a session, named as in FLAG_WORDS."""
     known = {
-        texts.FLAG_NEW_DEVICE: record.new_device,
-        texts.FLAG_DISTANT: record.distant,
-        texts.FLAG_OLD_TOKEN: record.old_token,
-        texts.FLAG_ON_BEHALF: record.on_behalf_by is not None,
+        "new_device": record.new_device,
+        "distant": record.distant,
+        "old_token": record.old_token,
+        "on_behalf": record.on_behalf_by is not None,
     }
-    return [words for words, is_so in known.items() if is_so]
+    return tuple(flag for flag, is_so in known.items() if is_so)
+
+
+def flags(record: Session | Ended) -> list[str]:
+    """The same in words."""
+    return [texts.FLAG_WORDS[flag] for flag in flag_names(record)]
 
 
 def badges(record: Session | Ended) -> tuple[tuple[str, str], ...]:
