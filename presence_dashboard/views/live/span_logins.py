@@ -82,7 +82,8 @@ class SpanState:
         """Read the span if it is not fresh. Redis is not asked while the counts cannot be read."""
         if self.reading.is_fresh(KEEP_RUNNING if now() < self.span.until else KEEP, KEEP_FAILURE):
             return
-        error = store.counts().error
+        counts = store.counts()
+        error = counts.error
         try:
             if error is None:
                 value = read(store.presence, self.span)
