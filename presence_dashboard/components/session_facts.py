@@ -214,9 +214,27 @@ def badges(record: Session | Ended) -> tuple[tuple[str, str], ...]:
     return tuple((short.get(flag, flag), flag) for flag in flags(record))
 
 
-def badges_cell(record: Session | Ended) -> str:
-    """The same as a cell of ``html_table``."""
-    return " ".join(f'<mark title="{escape(title)}">{escape(words)}</mark>' for words, title in badges(record))
+def device_cell(session: Session, *, with_address: bool = False) -> str:
+    """Device and flags as a cell of ``html_table``; with address and place, if the table has no column for them."""
+    marks = " ".join(f'<mark title="{escape(title)}">{escape(words)}</mark>' for words, title in badges(session))
+    address = _address_lines(session) if with_address else ()
+    return _lines(text_cell(session.device or texts.PERSON_NO_DEVICE), marks, *address)
+
+
+def address_cell(session: Session) -> str:
+    """Address at login and place as a cell of ``html_table``."""
+    return _lines(*_address_lines(session))
+
+
+def _address_lines(session: Session) -> tuple[str, str]:
+    where = session.place.words if session.place else ""
+    return text_cell(session.ip), f"<small>{text_cell(where)}</small>" if where else ""
+
+
+def _lines(*lines: str) -> str:
+    """Lines of a cell, of safe HTML. One element, because a card has the cell and its label in a row."""
+    found = "<br>".join(filter(None, lines))
+    return f"<div>{found}</div>" if found else ""
 
 
 def session_preview(
@@ -229,8 +247,8 @@ def session_preview(
             texts.LABEL_NAME: [text_cell(session.name or session.uid) for session in sessions],
             texts.LABEL_UID: [text_cell(session.uid) for session in sessions],
             **found,
-            texts.LABEL_DEVICE: [_two_lines(text_cell(session.device), badges_cell(session)) for session in sessions],
-            texts.LABEL_IP: [_two_lines(text_cell(session.ip), _place_cell(session)) for session in sessions],
+            texts.LABEL_DEVICE: [device_cell(session) for session in sessions],
+            texts.LABEL_IP: [address_cell(session) for session in sessions],
             texts.LABEL_LOGIN: [time_cell(session.login_at) for session in sessions],
             texts.LABEL_LAST_ACTIVE: [time_cell(session.last_seen) for session in sessions],
         },
@@ -238,13 +256,3 @@ def session_preview(
     )
     if total > len(sessions):
         st.caption(texts.and_more(total - len(sessions)))
-
-
-def _two_lines(first: str, second: str) -> str:
-    """Two texts of a cell, which are safe HTML, below each other. One element, because a card has cell and label in a
-    row."""
-    return f"<div>{first}{'<br>' if first and second else ''}{second}</div>" if first or second else ""
-
-
-def _place_cell(session: Session) -> str:
-    return f"<small>{text_cell(session.place.words)}</small>" if session.place and session.place.words else ""

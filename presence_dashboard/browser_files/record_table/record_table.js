@@ -293,7 +293,7 @@ class RecordTable {
     this.data.columns.forEach((column, at) => {
       const value = row.cells[at];
       const { cell, shown } = line.fields[at];
-      cell.classList.toggle("empty", value === "" || value === null);
+      cell.classList.toggle("empty", (value === "" || value === null) && !row.marks[column.name]);
       if (column.kind === "name" || column.kind === "text") {
         write(shown, value);
         if (shown.title !== value) shown.title = value;

@@ -17,7 +17,19 @@ from presence_dashboard.data import session_query
 from presence_dashboard.data.session_query import SessionQuery
 from presence_dashboard.roles import HIDDEN, Actor
 from presence_dashboard.views.sessions import table_columns
-from tests.dashboard.conftest import cells, log_in, open_again, press, table, tables, tick, uids, use_old_token
+from tests.dashboard.conftest import (
+    cells,
+    click,
+    log_in,
+    open_again,
+    open_page,
+    press,
+    table,
+    tables,
+    tick,
+    uids,
+    use_old_token,
+)
 from tests.support.fair_clock import PATIENT
 from tests.support.place_file import PLACES, city, write_place_file
 from tests.support.servers import Server
@@ -374,6 +386,12 @@ def test_a_kick_dialog_tells_two_sessions_apart_by_place_flags_and_last_activity
     assert cells(app, texts.LABEL_DEVICE) == [f"laptop{texts.FLAG_DISTANT_SHORT}", "phone"]
     assert cells(app, texts.LABEL_IP) == [f"{TOKYO}<b>東京</b> **x** [y](z), JP", f"{LYON}Lyon, FR"]
     assert len(cells(app, texts.LABEL_LAST_ACTIVE)) == 2
+    next(button for button in app.button if button.label == texts.CANCEL).click().run()
+    open_for_timeouts = open_page("person", q="eve")
+    click(open_for_timeouts, "timeouts-all")
+    laptop, phone = cells(open_for_timeouts, texts.LABEL_DEVICE)
+    assert laptop == f"laptop{texts.FLAG_DISTANT_SHORT}{TOKYO}<b>東京</b> **x** [y](z), JP"
+    assert phone == f"phone{LYON}Lyon, FR"
 
 
 def test_without_places_there_are_no_filters_by_place(app: AppTest, crowd: None) -> None:
