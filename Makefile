@@ -35,7 +35,10 @@ run: $(VENV)/.run  ## Start everything: server, demo site, visitors, dashboard (
 # In a new clone, one process compiles the test modules while mypy has the other core. Otherwise each worker would.
 test: $(DEV)  ## Lint, types, then the tests (ARGS="-k kick" for some of them)
 	@[ -d tests/__pycache__ ] || $(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1 & $(MAKE) --no-print-directory lint && wait
-	MAKEFLAGS= $(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder $(ARGS)
+	@export MAKEFLAGS=; \
+	$(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder $(ARGS) || { \
+	  [ $$? = 1 ] && printf '\n== What failed above runs once more, one test at a time.\n' && \
+	  $(BIN)/python -m pytest -n 0 --last-failed --last-failed-no-failures none --maxfail 3 $(ARGS); }
 
 # One after the other. A version that fails does not keep the next from its turn.
 pythons:  ## The same with each Python that is found, from 3.11, in .venv-3.12 and so on; ten minutes for each
