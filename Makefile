@@ -95,7 +95,7 @@ bench: $(VENV)/.run  ## Run the benchmarks (ARGS are passed on)
 catalogues: $(DEV)  ## Bring the translations up to date with the texts, and compile them
 	@mkdir -p build
 	$(call catalogues_of,your_devices,presence_core/web/your_devices)
-	$(call catalogues_of,dashboard,presence_dashboard)
+	$(call catalogues_of,dashboard,presence_dashboard,presence_core/schema/audit_facts.py)
 
 docs: $(TOOLS)/.made  ## Build the documentation as a site: build/docs/site; half a minute
 	$(BIN)/python -m docs.site $(TOOLS)/bin/zensical
@@ -131,9 +131,9 @@ clean:  ## Remove .venv, its siblings and caches; data in .presence stays
 help:  ## This list
 	@sed -n 's/^\([a-z]*\):.*  ## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
 
-# The catalogues of a domain, in the folder of its package.
+# The catalogues of a domain, in the folder of its package: domain, package, another module with texts.
 define catalogues_of
-@$(BABEL) extract --mapping-file pyproject.toml --add-location=never --no-wrap -o build/$(1).pot $(2)
+@$(BABEL) extract --mapping-file pyproject.toml --add-location=never --no-wrap -o build/$(1).pot $(2) $(3)
 @$(BABEL) update --domain $(1) --no-fuzzy-matching --ignore-obsolete --ignore-pot-creation-date --no-wrap \
   -i build/$(1).pot -d $(2)/locale
 @$(BABEL) compile --domain $(1) -d $(2)/locale
