@@ -35,7 +35,7 @@ VALUES: Final = 6
 """Values of a field that are shown, before "and N more"."""
 
 _STATE: Final = "live-span"
-_SECTION: Final = 196  # pixels
+_SECTION: Final = 160  # pixels: two on a phone
 
 
 def login_spike(span: Span, samples: Sequence[Sample], *, is_picked: bool) -> None:
@@ -86,7 +86,7 @@ def _head(state: SpanState, count: int, *, is_picked: bool) -> None:
 def _splits(state: SpanState, found: Sequence[Record], actor: Actor) -> None:
     """A part for each field that is not chosen yet, as in the filters of the Sessions page."""
     shown = {*facets_for(exact=bool(actor.masked)), "flag"}
-    with st.container(horizontal=True, gap="medium", key="span-splits"):
+    with st.container(horizontal=True, gap="small", key="span-splits"):
         for field in SPLITS:
             values, without = split(found, field)
             if not values or field in state.narrowed or field not in shown:
