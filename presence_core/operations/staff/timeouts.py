@@ -34,7 +34,7 @@ class TimeoutsRequest:
         s = ctx.shard(self.uid)
         _, devices, _, _ = s.of_user(self.uid)
         messages = sorted({found.row.demand_message for found in sessions} - {""})
-        keys = (s.sessions, s.deadlines, s.closing, s.meta, s.audit, devices,
+        keys = (s.sessions, s.deadlines, s.closing, s.meta, s.audit, devices, s.on_behalf,
                 *(s.record(self.uid, found.session_id) for found in sessions),
                 *(s.note(message) for message in messages))  # fmt: skip
         return call_of(
