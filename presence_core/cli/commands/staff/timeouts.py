@@ -66,7 +66,7 @@ def _change_where(presence: Presence, args: argparse.Namespace, wanted: SessionF
         return 0 if preview.total else 1
     expected = preview.total if args.expected is None else args.expected
     too_many = preview.total > expected  # the library refuses it, so there is nothing to confirm
-    found = "\n".join(_preview_lines(preview))
+    found = " ".join(_preview_lines(preview))
     if not (args.yes or too_many or confirm_count(found, "change them", preview.total)):
         return 1
     done = TimeoutsChange(preview.filter, preview.total)
