@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from presence_core.client.base import AsyncClient, Client, awaited
 from presence_core.models import (
     AuditEntry,
+    AuditFact,
     Block,
     BlockRule,
     BlockRulePreview,
@@ -204,14 +205,22 @@ class StaffMethods(Client):
         return self._run(audit.denied(self._ctx, by, what, uid, reason))
 
     def audit_note(
-        self, *, by: str, what: str, outcome: str | None = None, uid: str | None = None, reason: str | None = None
+        self,
+        *,
+        by: str,
+        what: str,
+        outcome: str | None = None,
+        uid: str | None = None,
+        reason: str | None = None,
+        facts: Sequence[AuditFact] = (),
     ) -> None:
         """Record an action of staff that no other call records, such as an export. ``audit`` shows it.
 
         what: the action, 1-64 bytes. outcome, reason: 1-500 characters. uid: the user whom it concerns, if it is one
-        user. A repeated call adds a second entry. Cost: O(1), one round trip.
+        user. facts: what it did, in place of ``outcome``, so that pages can say it in their language; at most 2,000
+        characters as JSON. A repeated call adds a second entry. Cost: O(1), one round trip.
         """
-        return self._run(audit.note(self._ctx, by, what, uid, reason, outcome))
+        return self._run(audit.note(self._ctx, by, what, uid, reason, outcome, facts))
 
     def staff(self) -> list[StaffMember]:
         """All staff members by name; those who were removed have the role None. Cost: O(records), one round trip."""

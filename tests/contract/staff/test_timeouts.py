@@ -120,9 +120,9 @@ def test_the_audit_has_who_what_and_why_also_where_nothing_was_live(p: P) -> Non
     p.change_timeouts("ada", absolute_timeout=600, **BY)
     p.change_timeouts("bob", idle_timeout=60, **BY)
     assert [(entry.action, entry.uid, entry.session_id, entry.outcome) for entry in p.audit().items] == [
-        ("change_timeouts", "bob", None, "no session: idle timeout 60 s"),
-        ("change_timeouts", "ada", None, "1 session: absolute timeout 600 s"),
-        ("change_timeouts", "ada", "session-1", "1 session: idle timeout 60 s, absolute timeout 7200 s"),
+        ("change_timeouts", "bob", None, "no session, idle timeout 60 s"),
+        ("change_timeouts", "ada", None, "1 session, absolute timeout 600 s"),
+        ("change_timeouts", "ada", "session-1", "1 session, idle timeout 60 s, absolute timeout 7200 s"),
     ]
     assert {(entry.by, entry.reason) for entry in p.audit().items} == {("Grace Hopper", "shared device")}
 
