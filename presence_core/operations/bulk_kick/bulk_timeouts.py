@@ -17,6 +17,7 @@ from presence_core.models.timeouts import is_changed, is_longer, predict
 from presence_core.operations.bulk_kick.creation import check_expected, check_filter, count_matches, freeze
 from presence_core.operations.bulk_kick.runner import BATCH
 from presence_core.operations.context import LIVE, Context, FoundSession, found_rows
+from presence_core.operations.durability.held_changes import check_capacity, read_confirmations, wait_calls
 from presence_core.operations.permissions import BULK_TIMEOUTS_NEEDS, require
 from presence_core.operations.search import list_sessions
 from presence_core.operations.sessions.read import read_call
@@ -25,6 +26,7 @@ from presence_core.operations.staff.timeouts import (
     TimeoutsRequest,
     check_only_shorten,
     check_timeouts,
+    hold_timeouts,
 )
 from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first
 from presence_core.scripts.staff import CHANGE_TIMEOUTS, WRITE_AUDIT
@@ -81,6 +83,7 @@ def start(
     shortens = check_only_shorten(only_shorten)
     speed = None if pace is None else check.whole("pace", pace, 1, 100_000)
     yield CHECKED
+    check_capacity(ctx)
     yield from require(ctx.keys.shards, BULK_TIMEOUTS_NEEDS)
     frozen, now = yield from freeze(ctx, wanted, writes=True)
     total = yield from count_matches(ctx, frozen, now, {})
@@ -137,15 +140,18 @@ class Walk:
         ctx = self._ctx
         found = yield from self._read(sessions)
         live = [session for session in sessions if session.ref in found]
-        replies = (yield [self._call(found[session.ref]) for session in live]) if live else []
+        shards = [ctx.shard(session.uid) for session in live]
+        replies = (yield [*(self._call(found[s.ref]) for s in live), *wait_calls(ctx, shards)]) if live else []
+        replicas = read_confirmations(ctx, shards, replies)
         counts = dict.fromkeys(("shortened", "lengthened", "ended", "skipped"), 0)
         ended = []
-        for before, raw in zip(live, replies, strict=True):
+        for before, raw in zip(live, replies, strict=False):
             reply = CHANGE_TIMEOUTS.reply(raw)
             counts["skipped"] += bool(reply.longer)
             for _, seen, core in reply.changed:
                 row = found[before.ref].row._replace(seen=seen, core=core)
                 after = dataclasses.replace(found[before.ref], row=row).session()
+                hold_timeouts(ctx, replicas, self._request, found[before.ref].session(), after)
                 counts["lengthened"] += is_longer(before, after)
                 counts["shortened"] += is_changed(before, after) and not is_longer(before, after)
                 if after.expires_at <= moment(reply.now):
