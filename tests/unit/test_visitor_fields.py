@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
+import time
 from ipaddress import ip_address
 from typing import Any
 
 import pytest
 
+from presence_core import InvalidArgument
+from presence_core import validation as check
 from presence_core.logs import VisitorLog
 from presence_core.operations.visitor_fields import VisitorFields
 from presence_core.text.addresses import forwarded_for, parse_address, parse_network
@@ -91,6 +95,7 @@ def test_a_mapped_network_is_ipv4_and_a_mask_is_no_network() -> None:
         ("Forwarded", "for=_hidden", "10.0.0.6", "10.0.0.0/8", None),
         ("Forwarded", "proto=https", "10.0.0.6", "10.0.0.0/8", None),
         ("Forwarded", 'for="192.0.2.1, for="203.0.113.9"', "10.0.0.6", "10.0.0.0/8", "203.0.113.9"),
+        ("Forwarded", r'for="x\", for="[2001:db8::9]:443"', "10.0.0.6", "10.0.0.0/8", "2001:db8::9"),
         ("X-Real-IP", "203.0.113.9", "10.0.0.6", "10.0.0.0/8", "203.0.113.9"),
         ("X-Real-IP", "203.0.113.9", "198.51.100.7", "10.0.0.0/8", "198.51.100.7"),
         ("CloudFront-Viewer-Address", "2001:db8::9:46532", "10.0.0.6", "10.0.0.0/8", "2001:db8::9"),
@@ -111,6 +116,13 @@ def test_a_trusted_proxy_reports_the_visitor(
 
 def test_a_comma_in_quotes_separates_nothing() -> None:
     assert forwarded_for('for=192.0.2.1;x="a,b", for="[::1]"') == ["192.0.2.1", '"[::1]"']
+
+
+@pytest.mark.parametrize("text", ["a", '"\\', '"a\\', '\\"', 'for="', "a =", ","])
+def test_the_time_for_a_header_that_anyone_may_write_grows_only_with_its_length(text: str) -> None:
+    began = time.thread_time()  # of the processor: a regular expression holds the lock of the interpreter
+    assert set(forwarded_for(text * (40_000 // len(text)))) <= {"", '"for="'}
+    assert time.thread_time() - began < 2, "some milliseconds, or half a minute"
 
 
 def test_too_long_text_is_cut_at_a_character_and_no_text_is_left_out() -> None:
@@ -155,3 +167,10 @@ def test_values_that_do_not_fit_are_logged_once_a_minute_by_field(caplog: pytest
     assert [(record.presence_field, record.presence_count) for record in caplog.records] == [  # type: ignore[attr-defined]
         ("name", 1), ("name", 3), ("name", 2), ("device", 1)
     ]  # fmt: skip
+
+
+def test_aliases_without_an_end_are_looked_at_for_a_while() -> None:
+    assert fit().aliases(itertools.count()) == ""
+    assert fit().aliases(f"a{n % 3}" for n in itertools.count()) == "a0\na1\na2"
+    with pytest.raises(InvalidArgument, match="at most 8 texts"):
+        check.aliases(itertools.count())

@@ -18,7 +18,7 @@ from presence_dashboard.data.browser_tab import this_tab, zone
 from presence_dashboard.data.shared_reads import names_of
 from presence_dashboard.data.store import open_store
 from presence_dashboard.error_sentences import REFUSALS, plain
-from presence_dashboard.format import in_zone, minute, number
+from presence_dashboard.format import minute, number, outcome
 from presence_dashboard.roles import HIDDEN, Actor
 
 
@@ -35,7 +35,7 @@ def show(row: Ended | Block | Job | AuditEntry, actor: Actor) -> None:
             if isinstance(row, Block)
             else _entry(row, actor)
         )
-        session_facts.show_facts(facts)
+        session_facts.show_facts(facts, session_facts.their_zone(row, actor) if isinstance(row, Ended) else None)
         if row.uid:
             st.page_link("views/person/person.py", label=texts.HISTORY_OPEN_PERSON, query_params={"q": row.uid})
 
@@ -60,6 +60,7 @@ def _end(session: Ended, actor: Actor) -> dict[str, str | datetime | None]:
         texts.LABEL_LAST_IP: None if hides_ip or session.last_ip == session.ip else session.last_ip,
         texts.LABEL_PLACE: session_facts.place(session, actor),
         texts.LABEL_NETWORK: session_facts.provider(session, actor),
+        texts.LABEL_TIME_ZONE: session_facts.zone_words(session_facts.their_zone(session, actor)),
         texts.LABEL_LOGIN: session.login_at,
         texts.LABEL_LOGIN_BEFORE: session_facts.login_before(session, actor),
         texts.LABEL_LAST_ACTIVE: session.last_seen,
@@ -92,7 +93,7 @@ def _entry(entry: AuditEntry, actor: Actor) -> dict[str, str | datetime | None]:
         texts.LABEL_NAME: names_of([entry.uid], actor).get(entry.uid) if entry.uid else None,
         texts.LABEL_UID: entry.uid,
         texts.FACT_SESSION: entry.session_id,
-        texts.LABEL_OUTCOME: in_zone(history_query.outcome(entry, actor), zone()) or None,
+        texts.LABEL_OUTCOME: outcome(history_query.masked(entry, actor), zone()) or None,
         texts.LABEL_REASON: history_query.reason(entry, actor),
         texts.LABEL_MESSAGE: entry.message,
         texts.LABEL_TICKET: entry.ticket,
