@@ -68,6 +68,7 @@ CALLS: dict[str, Callable[[P, str], Any]] = {
     "list_sessions": lambda p, t: p.list_sessions(ASKED),
     "people": lambda p, t: p.people("bob"),
     "remarks": lambda p, t: p.remarks(),
+    "top_people": lambda p, t: p.top_people(),
     "remarks_among": lambda p, t: p.remarks_among(["ada"]),
     "names_of": lambda p, t: p.names_of(["bob"]),
     "did_you_mean": lambda p, t: p.did_you_mean("bobb"),

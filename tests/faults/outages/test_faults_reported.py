@@ -42,6 +42,7 @@ ANSWERS: dict[str, Callable[[P], Any]] = {
     "people": lambda p: p.people("ada"),
     "names_of": lambda p: p.names_of(["ada"]),
     "remarks": lambda p: p.remarks(),
+    "top_people": lambda p: p.top_people(),
     "remarks_among": lambda p: p.remarks_among(["ada"]),
     "did_you_mean": lambda p: p.did_you_mean("adda"),
     "history": lambda p: p.history(1_700_000_000),

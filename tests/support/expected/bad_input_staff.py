@@ -163,7 +163,8 @@ def _of_block_rules() -> list[Case]:
 
 def _of_questions() -> list[Case]:
     text = "text must be text of 1 to 256 bytes"
-    cases: list[Case] = []
+    count = 'count must be "sessions" or "devices" or "networks" or "countries"'
+    cases = [Case("top_people", (value,), {}, count) for value in (None, "", "users", 5)]
     for method, most in (("people", 100), ("did_you_mean", 10)):
         cases += [Case(method, (value,), {}, sentence) for value, sentence in searched() + _same(text, None)]
         cases += [Case(method, (value,), {}, "text must have a letter or digit") for value in ("\u0301", "´")]
