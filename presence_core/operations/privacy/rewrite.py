@@ -32,6 +32,10 @@ TRIES: Final = 20
 
 _JOB_FIELDS: Final = ("filter", "exclude", "by", "reason", "message", "ticket", "error", "cursor")
 
+_REQUEST_FIELDS: Final = (
+    "by", "answered_by", "filter", "exclude", "reason", "message", "ticket", "word", "outcome", "summary",
+)  # fmt: skip
+
 Flat = list[bytes]
 """The fields of a stream entry: field, value, …"""
 
@@ -312,6 +316,38 @@ def _saved_list(person: Identity, saved: saved_items.SavedList) -> bytes:
             free, number = f"{stripped} ({number})", number + 1
         new[free] = row | {"by": person.pseudonym} if is_by else row
     return saved.value if new == stored else json.dumps(new, ensure_ascii=False).encode()
+
+
+def rewrite_requests(ctx: Context, person: Identity) -> Op[int]:
+    """Rewrite requests for approval. An open one whose filter names the person lapses: no one approves another filter
+    than was asked."""
+    key = ctx.keys.shards[0].approvals
+    [table] = yield [command(key, "HGETALL", key, lenient=True)]
+    changes: list[bytes | str] = []
+    for name, value in pairs(table or ()):
+        new = _request_without(person, value)
+        if new != value:
+            changes += (name, value, name, new)
+    return sum((yield [call_of(REWRITE_HASH, (key,), *changes)])) if changes else 0
+
+
+def _request_without(person: Identity, value: bytes) -> bytes:
+    try:
+        stored = json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+    if not isinstance(stored, dict):
+        return value
+    new = dict(stored)
+    for name in _REQUEST_FIELDS:
+        if isinstance(value_before := stored.get(name), str):
+            kind = "by" if name == "answered_by" else name
+            new[name] = _job_value(person, kind, value_before.encode()).decode()
+    if new.get("state") == "open" and (new.get("filter"), new.get("exclude")) != (
+        stored.get("filter"), stored.get("exclude"),
+    ):  # fmt: skip
+        new |= {"state": "lapsed", "answered_at": new.get("until", "")}
+    return value if new == stored else json.dumps(new, ensure_ascii=False).encode()
 
 
 def rewrite_notes(shard: Shard, person: Identity, found: Trace) -> Op[int]:
