@@ -13,6 +13,7 @@ import streamlit as st
 
 from presence_core import Counts, PresenceError
 from presence_dashboard import access, texts
+from presence_dashboard.actions import approvals
 from presence_dashboard.components import account
 from presence_dashboard.components.watch_list import announce, watch_menu
 from presence_dashboard.data.browser_tab import local_time, this_tab, zone
@@ -58,12 +59,24 @@ def _status(actor: Actor) -> None:
     if now != actor or (reading.failure is not None) != this_tab().away:
         st.rerun()
     with st.container(horizontal=True, wrap=False, vertical_alignment="center", gap="small", width="content"):
+        _requests(actor)
         with st.container(width="content", key="namespace"):
             st.caption(_namespace(), width="content")
         st.markdown(_online(reading.value), width="content", help=_help(reading.value))
         with st.container(width="content", key="connection"):
             st.html(_connection(reading), width="content")
     announce(actor)
+
+
+def _requests(actor: Actor) -> None:
+    """How many requests of other people wait for this admin. The container is always drawn, so that no part moves."""
+    with st.container(width="content", key="waiting-requests"):
+        waiting = (
+            approvals.waiting_for(actor, approvals.requests(open_store()).value or []) if actor.may("approve") else []
+        )
+        if waiting:
+            words = texts.request_badge(len(waiting))
+            st.page_link("views/sessions/sessions.py", label=str(len(waiting)), icon=":material/approval:", help=words)
 
 
 def _namespace() -> str:

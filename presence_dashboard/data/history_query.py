@@ -80,6 +80,9 @@ _NOW: Final = timedelta(seconds=2)
 """How long a bulk kick may take to begin."""
 
 _TIMEOUTS_WHERE: Final = "change_timeouts_where"
+_REQUESTS: Final = ("ask_approval", *(f"{answer}_request" for answer in (
+    "approve", "refuse", "withdraw", "lapse", "failed",
+)))  # fmt: skip
 _ADDRESS_IN_REASON: Final = re.compile(r"(?<=, from ).+")
 
 
@@ -91,14 +94,17 @@ def filter_values(search: SessionFilter, actor: Actor) -> dict[str, Any]:
     return {field: HIDDEN if field in masked else known[field] for field in search.given}
 
 
-def filter_in_words(job: Job, actor: Actor, zone: tzinfo) -> str:
-    """The filter of a bulk kick, without the limit that each gets: sessions that began before it. Empty: no filter."""
-    values = filter_values(job.filter, actor)
-    if "logged_in_before" in values and job.created - _moment(job.filter.logged_in_before) < _NOW:
+def filter_in_words(search: SessionFilter, begun: datetime, actor: Actor, zone: tzinfo) -> str:
+    """The filter of a bulk kick, without the limit that each gets: sessions that began before it. Empty: no filter.
+
+    begun: when it began, or was asked for.
+    """
+    values = filter_values(search, actor)
+    if "logged_in_before" in values and begun - _moment(search.logged_in_before) < _NOW:
         del values["logged_in_before"]
-    _word_times(values, job.filter, zone)
-    if job.filter.without:
-        _word_times(values["without"], job.filter.without, zone)
+    _word_times(values, search, zone)
+    if search.without:
+        _word_times(values["without"], search.without, zone)
     return texts.filter_words(values)
 
 
@@ -115,6 +121,8 @@ def _moment(given: datetime | float) -> datetime:
 def outcome(entry: AuditEntry, actor: Actor) -> str:
     """The outcome of an audit entry. A masked actor does not see a filter, or the network of a rule."""
     if "ip" in actor.masked and entry.action in ("add_block_rule", "remove_block_rule"):
+        return HIDDEN
+    if actor.masked and entry.action in _REQUESTS:  # what is asked may name a person or an address
         return HIDDEN
     if actor.masked and entry.action.startswith(_TIMEOUTS_WHERE):
         return entry.outcome.partition("; filter ")[0]

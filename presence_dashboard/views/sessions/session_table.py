@@ -74,7 +74,7 @@ def _table(actor: Actor) -> None:
         sequence=listing.ticks,
         can_act=not this_tab().away,
         on_open=partial(_name_clicked, rows),
-        on_tick=partial(_ticked, actor.bulk_limit) if may_kick else None,
+        on_tick=partial(_ticked, actor.alone_limit) if may_kick else None,
         on_kick=partial(_kick_clicked, rows) if may_kick else None,
         on_order=_order_clicked,
     )
@@ -149,11 +149,14 @@ def _list_actions(listing: SessionList, rows: Rows, actor: Actor, ticked: tuple[
     """Actions on all matching sessions, for the query that the rows answer."""
     disabled = listing.problem is not None  # then the search box and the rows differ
     if actor.may("bulk"):
-        total, matching = number(max(rows.total, len(rows.sessions))), not listing.query.is_everyone
+        count, matching = max(rows.total, len(rows.sessions)), not listing.query.is_everyone
+        limit = actor.alone_limit
+        asks = limit is not None and count > limit and actor.can_ask
+        label = (texts.ask_all if asks else texts.kick_all)(number(count), matching=matching, exact=rows.total_is_exact)
         live_button(
-            texts.kick_all(total, matching=matching, exact=rows.total_is_exact), "kick-all",
-            bulk_kick_dialog.open_dialog, listing.filter or bulk_kick.everyone(rows.as_of), listing.query,
-            tuple(session.ref for session in ticked), help=texts.KICK_ALL_HELP, disabled=disabled,
+            label, "ask-all" if asks else "kick-all", bulk_kick_dialog.open_dialog,
+            listing.filter or bulk_kick.everyone(rows.as_of), listing.query, tuple(session.ref for session in ticked),
+            help=texts.ask_all_help(number(limit or 0)) if asks else texts.KICK_ALL_HELP, disabled=disabled,
         )  # fmt: skip
     if actor.may("export"):
         export = csv_export.session_export(open_store().presence, listing.filter, in_words(listing.query))
