@@ -26,7 +26,6 @@ from presence_dashboard.data.browser_tab import local_time, this_tab, zone
 from presence_dashboard.data.store import open_store
 from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import code, cut, name, number
-from presence_dashboard.roles import Actor
 from presence_dashboard.texts import english
 from presence_dashboard.views.sessions.block_form import BlockForm, block_form, follow_started, started_words
 from presence_dashboard.views.sessions.bulk_kick_dialog import SAMPLE, is_number, show_matches
@@ -72,7 +71,9 @@ def _kind(request: ApprovalRequest) -> str:
     return next((label for label, value in known.items() if value), english.BLOCK_ALSO_NOT)
 
 
-def _end(request: ApprovalRequest) -> str:
+def _end(request: ApprovalRequest) -> str | None:
+    if request.blocks is None:
+        return None
     return next(label for label, seconds in RULE_ENDS.items() if seconds == request.duration or seconds is None)
 
 
@@ -93,11 +94,12 @@ def dialog() -> bool:
 def _body(review: Review) -> None:
     account.idle_warning("dialog")
     must_sign_in_again = account.must_sign_in_again("review")
-    request, actor, by = review.request, access.current(), name(cut(review.request.by, 40))
+    request, by = review.request, name(cut(review.request.by, 40))
     if review.preview is None and review.failure is None:
         with st.spinner(texts.BULK_COUNTING):
             _count(review)
     st.markdown(texts.request_asked(by, local_time(request.at), name(request.reason)))
+    may_approve = False
     if review.failure is not None:
         st.warning(texts.action_failed(review.failure))
         st.button(texts.BULK_AGAIN, key=f"{review.key}-again", on_click=_count_again, args=(review,))
@@ -106,8 +108,9 @@ def _body(review: Review) -> None:
     elif request.filter is not None and (review.preview is None or not review.preview.total):
         st.info(texts.REVIEW_NONE)
     else:
-        _approve_form(review, actor, must_sign_in_again=must_sign_in_again)
-    _refuse_form(review, by)
+        may_approve = True
+    details, rule = _fields(review) if may_approve else (None, None)
+    _answers(review, by, details, rule, disabled=this_tab().away or must_sign_in_again)
 
 
 def _count(review: Review) -> None:
@@ -127,13 +130,13 @@ def _count_again(review: Review) -> None:
     review.preview = review.failure = review.block.preview = None
 
 
-def _approve_form(review: Review, actor: Actor, *, must_sign_in_again: bool) -> None:
-    request, key = review.request, review.key
-    total = review.preview.total if review.preview else 0
+def _fields(review: Review) -> tuple[ActionDetails, RulePart | str | None]:
+    """What the admin sees and may change. Outside of the form, because the fields of a block depend on each other."""
+    request, key, actor = review.request, review.key, access.current()
     if request.filter is not None and review.preview is not None and review.people is not None:
         which = history_query.filter_in_words(request.filter, request.at, actor, zone())
         show_matches(review.preview, review.people, code(cut(which, 200)) if which else texts.BULK_EVERYONE)
-        if total != request.sessions:
+        if review.preview.total != request.sessions:
             by = name(cut(request.by, 40))
             st.caption(texts.review_before(request.sessions, number(request.sessions), by))
     fill_rule(
@@ -144,31 +147,61 @@ def _approve_form(review: Review, actor: Actor, *, must_sign_in_again: bool) -> 
     message = st.text_area(texts.MESSAGE, key=f"{key}-message", max_chars=500, height=72, help=texts.MESSAGE_HELP)
     ticket = ticket_box(f"{key}-ticket")
     rule = block_form(key, review.block, confirms_wide=True)
-    with st.form(f"{key}-approve", border=False, enter_to_submit=False):
-        typed = st.text_input(texts.bulk_type(number(total)), key=f"{key}-typed", autocomplete="off") if total else ""
-        problem = st.container()
-        approved = st.form_submit_button(
-            _label(total, has_rule=rule is not None),
-            key=f"danger-{key}",
-            type="primary",
-            disabled=this_tab().away or must_sign_in_again,
-            on_click=notifications.check,
-            args=("approve", approvals.APPROVE),
-        )
-    if approved:
-        details = ActionDetails(reason.strip(), message.strip() or None, ticket)
-        if not details.reason:
-            review.problem = texts.REASON_MISSING
-        elif isinstance(rule, str):
-            review.problem = rule
-        elif total and not is_number(typed, total):
-            review.problem = texts.bulk_mistyped(number(total))
-        elif not total and rule is None:
-            review.problem = texts.BLOCK_ALSO_INCOMPLETE
-        else:
+    return ActionDetails(reason.strip(), message.strip() or None, ticket), rule
+
+
+def _answers(
+    review: Review, by: str, details: ActionDetails | None, rule: RulePart | str | None, *, disabled: bool
+) -> None:
+    """The form with the answers. details: None if the request can only be refused."""
+    key, total = review.key, review.preview.total if review.preview else 0
+    typed, approved = "", False
+    with st.form(f"{key}-answers", border=False, enter_to_submit=False):
+        if details is not None and total:
+            typed = st.text_input(texts.bulk_type(number(total)), key=f"{key}-typed", autocomplete="off")
+        word = st.text_input(texts.review_word(by), key=f"{key}-word", max_chars=500)
+        with st.container(key="dialog-foot"):
+            problem = st.container()
+            with st.container(horizontal=True, gap="small"):
+                if details is not None:
+                    approved = st.form_submit_button(
+                        _label(total, has_rule=rule is not None),
+                        key=f"danger-{key}",
+                        type="primary",
+                        disabled=disabled,
+                        on_click=notifications.check,
+                        args=("approve", approvals.APPROVE),
+                    )
+                refused = st.form_submit_button(
+                    texts.REVIEW_REFUSE,
+                    key=f"{key}-refuse",
+                    disabled=this_tab().away,
+                    on_click=notifications.check,
+                    args=("approve", approvals.REFUSE),
+                )
+                cancelled = st.form_submit_button(texts.CANCEL, key=f"{key}-cancel")
+    if cancelled:
+        _close()
+        st.rerun()
+    if refused:
+        review.problem = _refuse(review, by, word.strip())
+    elif approved and details is not None:
+        review.problem = _missing(total, typed, details, rule)
+        if review.problem is None and not isinstance(rule, str):
             review.problem = _approve(review, rule, details)
     if review.problem is not None:
         problem.warning(review.problem)
+
+
+def _missing(total: int, typed: str, details: ActionDetails, rule: RulePart | str | None) -> str | None:
+    """What the admin has yet to enter, as a sentence."""
+    if not details.reason:
+        return texts.REASON_MISSING
+    if isinstance(rule, str):
+        return rule
+    if total and not is_number(typed, total):
+        return texts.bulk_mistyped(number(total))
+    return texts.BLOCK_ALSO_INCOMPLETE if not total and rule is None else None
 
 
 def _label(total: int, *, has_rule: bool) -> str:
@@ -201,33 +234,16 @@ def _approve(review: Review, rule: RulePart | None, details: ActionDetails) -> s
     st.rerun()
 
 
-def _refuse_form(review: Review, by: str) -> None:
-    key, store = review.key, open_store()
-    with st.form(f"{key}-refuse", border=False, enter_to_submit=False):
-        word = st.text_input(texts.review_word(by), key=f"{key}-word", max_chars=500)
-        problem = st.container()
-        with st.container(horizontal=True, gap="small"):
-            refused = st.form_submit_button(
-                texts.REVIEW_REFUSE,
-                key=f"{key}-refuse-it",
-                disabled=this_tab().away,
-                on_click=notifications.check,
-                args=("approve", approvals.REFUSE),
-            )
-            cancelled = st.form_submit_button(texts.CANCEL, key=f"{key}-cancel")
-    if cancelled:
-        _close()
-        st.rerun()
-    if not refused:
-        return
-    if not word.strip():
-        problem.warning(texts.REVIEW_WORD_MISSING)
-        return
+def _refuse(review: Review, by: str, word: str) -> str:
+    """Refuse and close the dialog; or return why not."""
+    store = open_store()
+    if not word:
+        return texts.REVIEW_WORD_MISSING
     try:
-        approvals.refuse(store.presence, review.request, word.strip())
+        approvals.refuse(store.presence, review.request, word)
     except REFUSALS as error:
-        problem.warning(texts.action_failed(plain(error)))
-        return
+        approvals.requests(store, fresh=True)
+        return texts.action_failed(plain(error))
     notifications.notify(Notification("done", texts.request_is_refused(by)))
     approvals.requests(store, fresh=True)
     _close()

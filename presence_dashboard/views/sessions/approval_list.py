@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from html import escape
 from typing import Final
 
 import streamlit as st
@@ -17,7 +18,7 @@ from presence_dashboard.data import history_query
 from presence_dashboard.data.browser_tab import local_time, this_tab, zone
 from presence_dashboard.data.shared_reads import now
 from presence_dashboard.data.store import open_store
-from presence_dashboard.format import code, cut, name, number, span
+from presence_dashboard.format import cut, literal, number, span
 from presence_dashboard.roles import Actor, SignedOut
 from presence_dashboard.views.sessions import approval_dialog
 
@@ -70,9 +71,9 @@ def _card(request: ApprovalRequest, actor: Actor) -> None:
     with st.container(
         horizontal=True, vertical_alignment="center", gap="small", border=True, key=f"request-{request.id}"
     ):
-        with st.container(gap=None, width="stretch"):
-            st.markdown(acts_in_words(request, actor))
-            st.caption(f"{asked_in_words(request)} · {_state(request)}")
+        details = " · ".join((asked_in_words(request), _state(request)))
+        acts = acts_in_words(request, actor)
+        st.html(f'<div class="presence-request"><p>{escape(acts)}</p><p>{escape(details)}</p></div>')
         if not is_own:
             live_button(texts.REQUEST_REVIEW, f"review-{request.id}", _review, request)
         elif request.state == "open":
@@ -84,32 +85,32 @@ def _card(request: ApprovalRequest, actor: Actor) -> None:
 
 
 def acts_in_words(request: ApprovalRequest, actor: Actor) -> str:
-    """What it asks for, safe for Markdown."""
+    """What it asks for. No Markdown or HTML."""
     parts = []
     if request.filter is not None:
         sessions = texts.number_of_sessions(request.sessions, number(request.sessions))
         which = history_query.filter_in_words(request.filter, request.at, actor, zone())
-        parts.append(texts.request_kick(sessions, code(cut(which, 200)) if which else texts.BULK_EVERYONE))
+        parts.append(texts.request_kick(sessions, literal(cut(which, 200)) if which else texts.BULK_EVERYONE))
     if request.blocks is not None:
-        match = name(cut(request.blocks, 140))
-        lasts = request.duration
+        match, lasts = literal(cut(request.blocks, 140)), request.duration
         parts.append(texts.request_block(match, span(lasts)) if lasts else texts.request_block_open(match))
     return " · ".join(parts)
 
 
 def asked_in_words(request: ApprovalRequest) -> str:
-    return texts.request_asked(name(cut(request.by, 40)), local_time(request.at), name(cut(request.reason, 200)))
+    """Who asked, when and why. No Markdown or HTML."""
+    return texts.request_asked(literal(cut(request.by, 40)), local_time(request.at), literal(request.reason))
 
 
 def _state(request: ApprovalRequest) -> str:
-    by = name(cut(request.answered_by or "", 40))
+    by = literal(cut(request.answered_by or "", 40))
     at = request.answered_at
     clock = local_time(at or request.until)
     match request.state:
         case "open":
             return texts.request_open(clock)
         case "refused":
-            return texts.request_refused(by, clock, name(request.word or ""))
+            return texts.request_refused(by, clock, literal(request.word or ""))
         case "withdrawn":
             return texts.REQUEST_WITHDRAWN
         case "lapsed":
@@ -117,7 +118,7 @@ def _state(request: ApprovalRequest) -> str:
         case "done":
             return texts.request_done(by, clock)
         case "failed":
-            return texts.request_failed(by, clock, request.outcome or "")
+            return texts.request_failed(by, clock, literal(request.outcome or ""))
         case "approved":
             return (texts.request_started if _may_be_starting(at) else texts.request_unknown)(by, clock)
 

@@ -236,8 +236,9 @@ def _form(
         with st.container(key="dialog-foot"):
             problem = st.container()
             with st.container(horizontal=True, gap="small"):
+                acts = texts.confirm(preview.total) if rule is None else texts.block_and_kick(preview.total, total)
                 confirmed = st.form_submit_button(
-                    texts.ASK_ADMIN if asks else texts.confirm(preview.total),
+                    texts.ASK_ADMIN if asks else acts,
                     key=f"bulk-{'ask' if asks else 'confirm'}-{key}",
                     type="primary",
                     disabled=this_tab().away or (must_sign_in_again and not asks),
