@@ -27,7 +27,7 @@ from presence_dashboard.data.store import open_store
 from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import code, cut, name, number
 from presence_dashboard.texts import english
-from presence_dashboard.views.sessions.block_form import BlockForm, block_form, follow_started, started_words
+from presence_dashboard.views.sessions.block_form import BlockForm, block_form, follow_started, not_kicked
 from presence_dashboard.views.sessions.bulk_kick_dialog import SAMPLE, is_number, show_matches
 
 _REVIEW: Final = "approval-review"
@@ -207,7 +207,7 @@ def _missing(total: int, typed: str, details: ActionDetails, rule: RulePart | st
 def _label(total: int, *, has_rule: bool) -> str:
     if not total:
         return texts.REVIEW_BLOCK
-    return (texts.review_both if has_rule else texts.review_kick)(total, number(total))
+    return texts.review_both(total, number(total)) if has_rule else texts.review_kick(total, number(total))
 
 
 def _approve(review: Review, rule: RulePart | None, details: ActionDetails) -> str:
@@ -225,7 +225,7 @@ def _approve(review: Review, rule: RulePart | None, details: ActionDetails) -> s
         approvals.requests(store, fresh=True)
         return texts.action_failed(plain(error))
     if started.failure is not None:
-        notifications.notify(notifications.failed(texts.blocked_not_kicked(*started_words(started))))
+        notifications.notify(notifications.failed(not_kicked(started)))
     else:
         notifications.notify(Notification("done", texts.request_is_approved(name(cut(request.by, 40)))))
     follow_started(started)

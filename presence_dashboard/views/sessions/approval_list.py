@@ -120,7 +120,7 @@ def _state(request: ApprovalRequest) -> str:
         case "failed":
             return texts.request_failed(by, clock, literal(request.outcome or ""))
         case "approved":
-            return (texts.request_started if _may_be_starting(at) else texts.request_unknown)(by, clock)
+            return texts.request_started(by, clock) if _may_be_starting(at) else texts.request_unknown(by, clock)
 
 
 def _may_be_starting(approved_at: datetime | None) -> bool:

@@ -80,10 +80,10 @@ def rule_words(rule: BlockRule | BlockRulePreview) -> str:
     return name(cut(literal(rule.words), 140))
 
 
-def started_words(started: Started) -> tuple[str, str]:
+def not_kicked(started: Started) -> str:
     """That the rule is in force, and why the kick did not start; safe for Markdown."""
-    rule, error = started.rule, started.failure
-    return _added(rule) if rule else "", plain(error) if error else ""
+    blocked = _added(started.rule) if started.rule else ""
+    return texts.blocked_not_kicked(blocked, plain(started.failure) if started.failure else "")
 
 
 def _added(rule: BlockRule) -> str:

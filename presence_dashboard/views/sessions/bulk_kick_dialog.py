@@ -32,7 +32,7 @@ from presence_dashboard.drafts import Draft
 from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import literal, number, span
 from presence_dashboard.roles import Actor, SignedOut
-from presence_dashboard.views.sessions.block_form import BlockForm, block_form, follow_started, started_words
+from presence_dashboard.views.sessions.block_form import BlockForm, block_form, follow_started, not_kicked
 from presence_dashboard.views.sessions.search_bar import in_words
 
 SAMPLE: Final = 5
@@ -299,7 +299,7 @@ def _start(request: BulkKickRequest, preview: KickPreview, rule: RulePart | None
     except REFUSALS as error:
         return texts.action_failed(plain(error))
     if started.failure is not None:
-        return texts.blocked_not_kicked(*started_words(started))
+        return not_kicked(started)
     follow_started(started)
     _close()
     st.rerun()
