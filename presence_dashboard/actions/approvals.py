@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final
 
 from presence_core import (
@@ -24,6 +25,7 @@ from presence_dashboard import access, texts
 from presence_dashboard.actions import block_rules, bulk_kick
 from presence_dashboard.actions.block_rules import RuleDetails, RuleMatch
 from presence_dashboard.actions.kick_and_block import ActionDetails, require_within_limit
+from presence_dashboard.data.shared_reads import now
 from presence_dashboard.data.store import Reading, Store
 from presence_dashboard.error_sentences import plain
 from presence_dashboard.format import name
@@ -35,6 +37,9 @@ ASK: Final = "ask_approval"
 APPROVE: Final = "approve_request"
 REFUSE: Final = "refuse_request"
 WITHDRAW: Final = "withdraw_request"
+
+SHOWN_FOR: Final = timedelta(hours=12)
+"""How long one's own answered requests are shown, unless one hides them: a shift."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -97,6 +102,22 @@ def waiting_for(actor: Actor, found: list[ApprovalRequest]) -> list[ApprovalRequ
     if not actor.may("approve"):
         return []
     return [request for request in found if request.state == "open" and request.by.lower() != actor.name.lower()]
+
+
+def shown_to(actor: Actor, found: list[ApprovalRequest]) -> list[ApprovalRequest]:
+    """What the page lists: the requests that wait for the actor, then their own, with recent answers."""
+    own = [
+        request
+        for request in found
+        if request.by.lower() == actor.name.lower()
+        and (request.answered_at is None or now() - request.answered_at < SHOWN_FOR)
+    ]
+    return [*waiting_for(actor, found), *own]
+
+
+def states_of(shown: list[ApprovalRequest]) -> tuple[tuple[str, str], ...]:
+    """What makes the page draw its list again."""
+    return tuple((request.id, request.state) for request in shown)
 
 
 def ask(presence: Presence, kick: KickPart | None, rule: RulePart | None, details: ActionDetails) -> ApprovalRequest:

@@ -25,6 +25,7 @@ from presence_dashboard.roles import Actor, SignedOut
 def page_header(actor: Actor) -> None:
     """Draw the header. Call it before the page: it sets ``Tab.away``."""
     this_tab().away = open_store().counts().failure is not None
+    this_tab().requests = None
     with st.container(horizontal=True, wrap=False, vertical_alignment="center", gap="small", key="header"):
         st.html(f'<h1 class="presence-brand"><i></i><span>{escape(texts.PRODUCT)}</span></h1>', width="content")
         if os.environ.get("PRESENCE_DEMO") == "1":
@@ -69,14 +70,18 @@ def _status(actor: Actor) -> None:
 
 
 def _requests(actor: Actor) -> None:
-    """How many requests of other people wait for this admin. The container is always drawn, so that no part moves."""
+    """How many requests of other people wait for this admin. If the page lists requests and one has changed, it is
+    drawn again. The container is always drawn, so that no part moves."""
     with st.container(width="content", key="waiting-requests"):
-        waiting = (
-            approvals.waiting_for(actor, approvals.requests(open_store()).value or []) if actor.may("approve") else []
-        )
+        if not actor.may("bulk"):
+            return
+        found = approvals.requests(open_store()).value or []
+        if this_tab().requests not in (None, approvals.states_of(approvals.shown_to(actor, found))):
+            st.rerun()
+        waiting = len(approvals.waiting_for(actor, found))
         if waiting:
-            words = texts.request_badge(len(waiting))
-            st.page_link("views/sessions/sessions.py", label=str(len(waiting)), icon=":material/approval:", help=words)
+            words = texts.request_badge(waiting)
+            st.page_link("views/sessions/sessions.py", label=str(waiting), icon=":material/approval:", help=words)
 
 
 def _namespace() -> str:

@@ -9,7 +9,7 @@ from typing import Final
 import streamlit as st
 
 from presence_core import ApprovalRequest
-from presence_dashboard import access, texts
+from presence_dashboard import texts
 from presence_dashboard.actions import approvals
 from presence_dashboard.components import notifications
 from presence_dashboard.components.buttons import live_button
@@ -19,51 +19,25 @@ from presence_dashboard.data.browser_tab import local_time, this_tab, zone
 from presence_dashboard.data.shared_reads import now
 from presence_dashboard.data.store import open_store
 from presence_dashboard.format import cut, literal, number, span
-from presence_dashboard.roles import Actor, SignedOut
+from presence_dashboard.roles import Actor
 from presence_dashboard.views.sessions import approval_dialog
 
 MOST: Final = 10
 """Requests that the page shows, those that wait for the reader first."""
 
-SHOWN_FOR: Final = timedelta(hours=12)
-"""How long one's own answered requests are shown, unless one hides them: a shift."""
-
 STARTS_IN: Final = timedelta(seconds=60)
 """After that an approved request without a result has none: the process that approved it died."""
 
 _HIDDEN: Final = "hidden-requests"
-_CHANGED: Final = "requests-changed"
 
 
 def request_list(actor: Actor) -> None:
-    """Call it alone in its container."""
-    st.session_state.pop(_CHANGED, None)
-    st.fragment(_requests, run_every=this_tab().tick)(actor)
-
-
-def _requests(actor: Actor) -> None:
-    """Up to date at each tick. A button redraws the whole page, which has the dialogs."""
-    try:
-        current = access.current(touch=False)
-    except SignedOut:
-        st.rerun()
-    if current != actor or st.session_state.pop(_CHANGED, False):
-        st.rerun()
-    for request in _shown(actor):
-        _card(request, actor)
-
-
-def _shown(actor: Actor) -> list[ApprovalRequest]:
-    found = approvals.requests(open_store()).value or []
+    """The header looks at each tick whether the list has changed, and draws the page again: see ``page_header``."""
+    shown = approvals.shown_to(actor, approvals.requests(open_store()).value or [])
+    this_tab().requests = approvals.states_of(shown)
     hidden = st.session_state.get(_HIDDEN, ())
-    own = [
-        request
-        for request in found
-        if request.by.lower() == actor.name.lower()
-        and request.id not in hidden
-        and (request.answered_at is None or now() - request.answered_at < SHOWN_FOR)
-    ]
-    return [*approvals.waiting_for(actor, found), *own][:MOST]
+    for request in [request for request in shown if request.id not in hidden][:MOST]:
+        _card(request, actor)
 
 
 def _card(request: ApprovalRequest, actor: Actor) -> None:
@@ -128,13 +102,11 @@ def _may_be_starting(approved_at: datetime | None) -> bool:
 
 
 def _review(request: ApprovalRequest) -> None:
-    st.session_state[_CHANGED] = True
     if not notifications.refused("approve", approvals.APPROVE):
         approval_dialog.open_dialog(request)
 
 
 def _withdraw(request: ApprovalRequest) -> None:
-    st.session_state[_CHANGED] = True
     if notifications.attempt(lambda: approvals.withdraw(open_store().presence, request)):
         notifications.notify(Notification("done", texts.REQUEST_IS_WITHDRAWN))
     approvals.requests(open_store(), fresh=True)
