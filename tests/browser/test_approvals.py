@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from presence_core import Presence
+from presence_core import Presence, SessionFilter
 from presence_dashboard import texts
 from presence_dashboard.gate.staff_sessions import COOKIE
 from tests.browser.conftest import NewPage, Team, signed_in
@@ -103,9 +103,4 @@ def test_an_admin_refuses_with_a_word_that_the_asker_reads_without_a_reload(dana
     dana.get_by_role("button", name=texts.BULK_JOB_HIDE).first.click()
     expect(dana.get_by_text("Only <b>the</b> new ones.")).to_have_count(0)
     assert team.presence.counts().sessions >= MANY
-    team.presence.kick_where(
-        team.presence.approval_requests()[0].filter,
-        by="test",
-        reason="over",
-        expected=MANY,  # type: ignore[arg-type]
-    )
+    team.presence.kick_where(SessionFilter(device="Till"), by="test", reason="over", expected=MANY)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -71,7 +73,7 @@ def test_no_one_approves_or_refuses_their_own_request_and_only_the_asker_withdra
 def test_of_several_answers_the_first_wins(p: P) -> None:
     for first in ("approve", "refuse", "withdraw"):
         asked = p.ask_approval(filter=WHO, **WHY)
-        answered = p.answer_request(asked.id, first, by="sam" if first == "withdraw" else "grace", word="no")  # type: ignore[arg-type]
+        answered = p.answer_request(asked.id, first, by="sam" if first == "withdraw" else "grace", word="no")
         for late, by in (("approve", "eve"), ("approve", "grace"), ("refuse", "eve"), ("withdraw", "sam")):
             with pytest.raises(InvalidArgument, match=f"^request_id .*: this one is {answered.state}") as refused:
                 p.answer_request(asked.id, late, by=by, word="no")  # type: ignore[arg-type]
@@ -79,6 +81,26 @@ def test_of_several_answers_the_first_wins(p: P) -> None:
         assert answered in p.approval_requests()
     with pytest.raises(InvalidArgument, match="must be of a known request"):
         p.answer_request("unknown-request", "approve", by="grace")
+
+
+@on("valkey-sync", "cluster-sync")
+def test_of_many_admins_who_approve_at_the_same_time_one_succeeds(bed: Bed) -> None:
+    asked = bed.connect().ask_approval(filter=WHO, **WHY)
+    admins = [bed.connect() for _ in range(6)]
+    start = threading.Barrier(len(admins))
+
+    def approve(number: int) -> str:
+        start.wait()
+        try:
+            return admins[number].answer_request(asked.id, "approve", by=f"admin {number}").answered_by or ""
+        except InvalidArgument as error:
+            return error.code
+
+    with ThreadPoolExecutor(len(admins)) as pool:
+        results = list(pool.map(approve, range(len(admins))))
+    [winner] = [result for result in results if result != "answered"]
+    assert bed.connect().approval_requests()[0].answered_by == winner
+    assert [entry.action for entry in bed.connect().audit()] == ["approve_request", "ask_approval"]
 
 
 @on("valkey-sync", "redis7-async")

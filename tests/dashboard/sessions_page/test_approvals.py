@@ -12,11 +12,13 @@ from streamlit.testing.v1 import AppTest
 
 from presence_core import OutcomeUnknown, Presence, SessionFilter, Unavailable
 from presence_dashboard import access, texts
-from presence_dashboard.actions import approvals
+from presence_dashboard.actions import approvals, block_rules, bulk_kick, kick_and_block
+from presence_dashboard.actions.block_rules import RuleDetails
+from presence_dashboard.actions.kick_and_block import ActionDetails
 from presence_dashboard.data.store import open_store
 from presence_dashboard.format import number
-from presence_dashboard.roles import Actor
-from tests.dashboard.conftest import log_in, toasts
+from presence_dashboard.roles import Actor, Denied
+from tests.dashboard.conftest import log_in, refs, table, tick, toasts, uids
 from tests.support.servers import Server
 
 SAM = Actor("sam", "support", bulk_limit=2, can_ask=True)
@@ -187,6 +189,58 @@ def test_with_four_eyes_a_wide_block_with_a_small_kick_is_asked_for_in_one_reque
     assert (request.country, request.duration, request.sessions) == ("FR", 3600, 1)
     assert presence.block_rules() == []
     assert presence.counts().sessions == 1
+
+
+def test_with_four_eyes_staff_tick_no_more_sessions_of_several_people_than_they_may_kick_alone(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logins = log_in(presence, 3)
+    for _ in range(2):
+        presence.login("user00")
+    act_as(monkeypatch, EVE)
+    found = uids(app.run())
+    tick(app, *range(5))
+    assert len(table(app).ticked) == 2
+    assert texts.too_many_at_once(2, 5) in toasts(app)
+    tick(app)
+    mine = [row for row, uid in enumerate(found) if uid == "user00"]
+    tick(app, *mine)
+    assert len(mine) == 3
+    assert table(app).ticked == mine, "of one person as many as there are"
+    with pytest.raises(Denied, match="Alone you can kick up to 2"):
+        kick_and_block.kick_refs(presence, refs(*logins), ActionDetails("why"))
+    assert presence.counts().sessions == 5
+
+
+def test_with_four_eyes_no_wide_rule_is_added_alone_and_no_started_kick_needs_a_third_person(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    act_as(monkeypatch, EVE)
+    rule = RuleDetails("why", typed="FR")
+    with pytest.raises(Denied, match="needs a second person"):
+        block_rules.add(presence, {"country": "FR"}, 0, rule)
+    assert presence.block_rules() == []
+    block_rules.add(presence, {"network": "203.0.113.0/24"}, 0, RuleDetails("why"))
+    assert len(presence.block_rules()) == 1
+    log_in(presence, 3)
+    kick = presence.preview_kick(SessionFilter(text="user"))
+    with pytest.raises(Denied):
+        bulk_kick.start(open_store(), kick, (), ActionDetails("why"))
+    part = approvals.RulePart({"network": "203.0.113.0/24"}, 0, None)
+    with pytest.raises(Denied):
+        approvals.start(open_store(), approvals.KickPart(kick), part, ActionDetails("why"))
+    job = presence.start_kick(kick.filter, by="grace", reason="Approved", expected=3)
+    job = presence.pause_job(job.id, by="eve")
+    assert bulk_kick.control_job(open_store(), job, "resume").state == "running"
+    assert [entry.outcome for entry in presence.audit() if entry.action == "denied"] == [
+        "kick_where refused 2 times, last at " + outcome_time(presence, "kick_where"),
+        "add_block_rule refused once",
+    ]
+
+
+def outcome_time(presence: Presence, act: str) -> str:
+    [outcome] = [entry.outcome for entry in presence.audit() if entry.outcome.startswith(f"{act} refused")]
+    return outcome.rpartition("last at ")[2]
 
 
 # -- approve and refuse ------------------------------------------------------------------------------------------------
