@@ -80,8 +80,8 @@ def _requests(actor: Actor) -> None:
             st.rerun()
         waiting = len(approvals.waiting_for(actor, found))
         if waiting:
-            words = texts.request_badge(waiting)
-            st.page_link("views/sessions/sessions.py", label=str(waiting), icon=":material/approval:", help=words)
+            words = texts.request_badge(waiting)  # the number alone is seen; screen readers read all
+            st.page_link("views/sessions/sessions.py", label=words, icon=":material/approval:", help=words)
 
 
 def _namespace() -> str:

@@ -31,7 +31,7 @@ asked: Final = Sentence("An admin has been asked. If no one answers, the request
 
 # -- The list ----------------------------------------------------------------------------------------------------------
 
-request_badge: Final = Counted("{count} request waits for you", "{count} requests wait for you")
+request_badge: Final = Counted("**{count}** request waits for you", "**{count}** requests wait for you")
 request_kick: Final = Sentence("Kick {sessions}: {which}")
 request_block: Final = Sentence("Block logins of {match} for {duration}")
 request_block_open: Final = Sentence("Block logins of {match} until the rule is removed")

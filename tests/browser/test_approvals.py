@@ -10,7 +10,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 from presence_core import Presence, SessionFilter
 from presence_dashboard import texts
 from presence_dashboard.gate.staff_sessions import COOKIE
-from tests.browser.conftest import NewPage, Team, signed_in
+from tests.browser.conftest import SECRET, NewPage, Team, signed_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser 2")]
 
@@ -51,7 +51,7 @@ def ask(page: Page, team: Team, device: str) -> None:
     dialog.get_by_role("textbox", name=texts.REASON).fill("Stolen cards")
     dialog.get_by_role("button", name=texts.ASK_ADMIN).click()
     expect(dialog).to_have_count(0)
-    expect(page.get_by_text("Waits for an admin")).to_be_visible()
+    expect(page.get_by_text("Waits for an admin").first).to_be_visible()
 
 
 def test_support_asks_an_admin_sees_it_at_once_and_approves_with_a_fresh_authentication(
@@ -63,7 +63,7 @@ def test_support_asks_an_admin_sees_it_at_once_and_approves_with_a_fresh_authent
     ask(dana, team, "Kiosk")
     assert team.presence.counts().sessions >= MANY
 
-    badge = root.locator(".st-key-waiting-requests").get_by_role("link", name="1")
+    badge = root.locator(".st-key-waiting-requests").get_by_role("link", name="1 request waits for you")
     expect(badge).to_be_visible()
     badge.click()
     root.get_by_role("button", name=texts.REQUEST_REVIEW).click()
@@ -72,7 +72,8 @@ def test_support_asks_an_admin_sees_it_at_once_and_approves_with_a_fresh_authent
     expect(approve).to_be_disabled()
     expect(dialog.get_by_text(texts.password_too_old("15 min"))).to_be_visible()
     dialog.get_by_role("link", name=texts.PASSWORD_AGAIN).click()
-    root.keyboard.type("correct horse battery")
+    expect(root.get_by_label(texts.LABEL_PASSWORD)).to_be_focused()
+    root.keyboard.type(SECRET)
     root.keyboard.press("Enter")
     root.get_by_role("button", name=texts.REQUEST_REVIEW).click()
     expect(dialog.get_by_role("textbox", name=texts.REASON)).to_have_value("Stolen cards")

@@ -7,6 +7,7 @@ refuse, or kick in their own name.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from html import escape
 from typing import Final
 
 import streamlit as st
@@ -25,7 +26,7 @@ from presence_dashboard.data import history_query
 from presence_dashboard.data.browser_tab import local_time, this_tab, zone
 from presence_dashboard.data.store import open_store
 from presence_dashboard.error_sentences import REFUSALS, plain
-from presence_dashboard.format import code, cut, name, number
+from presence_dashboard.format import code, cut, literal, name, number
 from presence_dashboard.texts import english
 from presence_dashboard.views.sessions.block_form import BlockForm, block_form, follow_started, not_kicked
 from presence_dashboard.views.sessions.bulk_kick_dialog import SAMPLE, is_number, show_matches
@@ -98,7 +99,7 @@ def _body(review: Review) -> None:
     if review.preview is None and review.failure is None:
         with st.spinner(texts.BULK_COUNTING):
             _count(review)
-    st.markdown(texts.request_asked(by, local_time(request.at), name(request.reason)))
+    st.html(f'<div class="presence-request"><p>{escape(asked_in_words(request))}</p></div>')
     may_approve = False
     if review.failure is not None:
         st.warning(texts.action_failed(review.failure))
@@ -111,6 +112,11 @@ def _body(review: Review) -> None:
         may_approve = True
     details, rule = _fields(review) if may_approve else (None, None)
     _answers(review, by, details, rule, disabled=this_tab().away or must_sign_in_again)
+
+
+def asked_in_words(request: ApprovalRequest) -> str:
+    """Who asked, when and why. No Markdown or HTML."""
+    return texts.request_asked(literal(cut(request.by, 40)), local_time(request.at), literal(request.reason))
 
 
 def _count(review: Review) -> None:

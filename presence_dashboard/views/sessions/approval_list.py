@@ -21,6 +21,7 @@ from presence_dashboard.data.store import open_store
 from presence_dashboard.format import cut, literal, number, span
 from presence_dashboard.roles import Actor
 from presence_dashboard.views.sessions import approval_dialog
+from presence_dashboard.views.sessions.approval_dialog import asked_in_words
 
 MOST: Final = 10
 """Requests that the page shows, those that wait for the reader first."""
@@ -69,11 +70,6 @@ def acts_in_words(request: ApprovalRequest, actor: Actor) -> str:
         match, lasts = literal(cut(request.blocks, 140)), request.duration
         parts.append(texts.request_block(match, span(lasts)) if lasts else texts.request_block_open(match))
     return " · ".join(parts)
-
-
-def asked_in_words(request: ApprovalRequest) -> str:
-    """Who asked, when and why. No Markdown or HTML."""
-    return texts.request_asked(literal(cut(request.by, 40)), local_time(request.at), literal(request.reason))
 
 
 def _state(request: ApprovalRequest) -> str:
