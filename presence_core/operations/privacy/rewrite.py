@@ -9,12 +9,13 @@ from typing import Any, Final
 
 from presence_core.errors import Unavailable
 from presence_core.keyspace import Shard, split_ref
-from presence_core.models import text
+from presence_core.models import AuditFact, read_facts, text, write_facts
 from presence_core.operations.context import Context
 from presence_core.operations.privacy.identity import Identity, Trace
 from presence_core.operations.search import list_sessions
 from presence_core.operations.staff import saved_items
 from presence_core.operations.staff.rule_storage import rewrite_block_rules
+from presence_core.schema.audit_facts import FactValue
 from presence_core.schema.conditions import PERSON_FIELDS
 from presence_core.scripts.calls import Op, call_of, command, pairs
 from presence_core.scripts.privacy import REWRITE_HASH, REWRITE_STREAM, StreamRewrite
@@ -32,9 +33,11 @@ TRIES: Final = 20
 
 _JOB_FIELDS: Final = ("filter", "exclude", "by", "reason", "message", "ticket", "error", "cursor")
 
-_REQUEST_FIELDS: Final = (
-    "by", "answered_by", "filter", "exclude", "reason", "message", "ticket", "word", "outcome", "summary",
-)  # fmt: skip
+_REQUEST_FIELDS: Final = {
+    "by": "by", "answered_by": "by", "filter": "filter", "facts": "facts", "reason": "reason", "message": "message",
+    "ticket": "ticket", "word": "reason", "outcome": "outcome",
+}  # fmt: skip
+"""Field of a request → the field of the audit with such a text."""
 
 Flat = list[bytes]
 """The fields of a stream entry: field, value, …"""
@@ -81,6 +84,8 @@ def _audit_value(person: Identity, name: bytes, value: bytes, is_own: bool) -> b
         return b""
     if name == b"filter":
         return _job_value(person, "filter", value)
+    if name == b"facts":
+        return _facts_without(person, value, is_own)
     if name in (b"reason", b"message", b"ticket", b"was_ticket", b"tickets", b"outcome", b"session"):
         return _strip(person, value, about=is_own)
     return value
@@ -93,6 +98,20 @@ def _strip(person: Identity, value: bytes, *, own: bool = False, about: bool = F
     except UnicodeDecodeError:
         return value
     return person.strip(before, own=own, about=about).encode()
+
+
+def _facts_without(person: Identity, value: bytes, is_own: bool) -> bytes:
+    """Facts whose texts do not name the person; codes and numbers stay."""
+
+    def without(name: str, item: FactValue) -> FactValue:
+        if name in ("name", "by") and item == person.uid:  # a staff member, also one whose uid is a plain word
+            return person.pseudonym
+        return person.strip(item, own=False, about=is_own) if isinstance(item, str) else item
+
+    facts = [
+        AuditFact(fact.code, {name: without(name, item) for name, item in fact.values.items()}) for fact in read_facts(value)
+    ]
+    return write_facts(*facts).encode() if facts else value
 
 
 def changed_since(streams: Sequence[tuple[str, Rewriter]], last_entries: Sequence[Any]) -> Op[bool]:
@@ -339,10 +358,11 @@ def _request_without(person: Identity, value: bytes) -> bytes:
     if not isinstance(stored, dict):
         return value
     new = dict(stored)
-    for name in _REQUEST_FIELDS:
-        if isinstance(value_before := stored.get(name), str):
-            kind = "by" if name == "answered_by" else name
-            new[name] = _job_value(person, kind, value_before.encode()).decode()
+    for name, like in _REQUEST_FIELDS.items():
+        if isinstance(before := stored.get(name), str):
+            new[name] = _audit_value(person, like.encode(), before.encode(), is_own=False).decode()
+    if isinstance(before := stored.get("exclude"), str):
+        new["exclude"] = _job_value(person, "exclude", before.encode()).decode()
     if new.get("state") == "open" and (new.get("filter"), new.get("exclude")) != (
         stored.get("filter"), stored.get("exclude"),
     ):  # fmt: skip

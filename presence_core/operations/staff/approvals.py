@@ -16,7 +16,7 @@ from typing import Final
 from presence_core import validation as check
 from presence_core.errors import CorruptData, InvalidArgument, Unavailable
 from presence_core.filters import SessionFilter
-from presence_core.models import ApprovalAnswer, ApprovalRequest, RuleMatch, moment, text
+from presence_core.models import ApprovalAnswer, ApprovalRequest, AuditFact, RuleMatch, moment, text, write_facts
 from presence_core.operations.context import Context
 from presence_core.scripts import staff as scripts
 from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first
@@ -83,7 +83,7 @@ def ask(
                 audit_cap=ctx.audit_cap, id=request_id, by=actor, reason=note, message=public, ticket=case,
                 uid=(asked.uid if asked else None) or "", lapse=lapse * 1000, most_open=MAX_OPEN, most_own=MAX_OWN,
                 most_answered=MAX_ANSWERED, keep_answered=KEEP_ANSWERED * 1000, keep=KEEP,
-                summary=_summary(asked, number, match))
+                facts=_facts(request_id, actor, asked, number, match))
     ]  # fmt: skip
     change = scripts.ASK_APPROVAL.reply(reply)
     if change.code == scripts.TOO_MANY_OPEN:
@@ -112,10 +112,12 @@ def _check_excluded(value: object) -> list[str]:
     return [":".join(check.ref(ref)) for ref in refs]
 
 
-def _summary(asked: SessionFilter | None, sessions: int, match: RuleMatch | None) -> str:
-    """What is asked, for the audit."""
-    kick = f"{sessions:,} session{'' if sessions == 1 else 's'} to kick" if asked else ""
-    return ", ".join(part for part in (kick, f"logins of {match.words} to block" if match else "") if part)
+def _facts(request_id: str, by: str, asked: SessionFilter | None, sessions: int, match: RuleMatch | None) -> str:
+    """What is asked, for the audit of each step."""
+    facts = [AuditFact("request_of", {"request": request_id, "name": by})]
+    facts += [AuditFact("to_kick", {"count": sessions})] if asked else []
+    facts += [AuditFact("to_block", {"match": match.words})] if match else []
+    return write_facts(*facts)
 
 
 def requests(ctx: Context) -> Op[list[ApprovalRequest]]:

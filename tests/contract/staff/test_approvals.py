@@ -49,8 +49,8 @@ def test_a_request_is_asked_approved_and_done_and_the_audit_has_both_names(bed: 
     assert p.approval_requests() == [done]
     summary = "1,234 sessions to kick, logins of FR to block"
     assert audited(p) == [
-        ("approve_request", "grace", f"request {asked.id} of sam: {summary}"),
-        ("ask_approval", "sam", f"request {asked.id}: {summary}; filter {WHO.to_json()}"),
+        ("approve_request", "grace", f"request {asked.id} of sam, {summary}"),
+        ("ask_approval", "sam", f"request {asked.id} of sam, {summary}, filter {WHO.to_json()}"),
     ]
     assert "approvals" in bed.families()
 
@@ -117,7 +117,7 @@ def test_only_the_person_who_approved_writes_the_result_and_once(p: P) -> None:
         p.finish_request(asked.id, by="grace", outcome="job 7")
     assert audited(p)[0] == (
         "failed_request", "grace",
-        f"request {asked.id} of sam: logins of 203.0.113.0/24 to block; More match now.",
+        f"request {asked.id} of sam, logins of 203.0.113.0/24 to block, it failed: More match now.",
     )  # fmt: skip
 
 

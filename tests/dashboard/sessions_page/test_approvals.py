@@ -268,7 +268,7 @@ def test_an_admin_changes_the_texts_and_approves_and_both_names_are_in_the_audit
     assert actions(presence)[-3:] == [
         ("kick_where_start", "grace"), ("approve_request", "grace"), ("ask_approval", "sam"),
     ]  # fmt: skip
-    assert "of sam: 2 sessions to kick" in next(
+    assert "of sam, 2 sessions to kick" in next(
         entry.outcome for entry in presence.audit() if entry.action == "approve_request"
     )
     act_as(monkeypatch, SAM)

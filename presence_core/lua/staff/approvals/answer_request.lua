@@ -3,6 +3,7 @@
 -- include: clock
 -- include: key_types
 -- include: staff/audit_entry
+-- include: staff/audit_facts
 -- KEYS: 1 approvals 2 audit
 -- ARGV: 1 now|'' 2 audit cap 3 id 4 approve|refuse|withdraw|lapse|done|failed 5 by 6 word|'' 7 outcome|''
 --   8 seconds that the key is kept
@@ -47,8 +48,10 @@ record = cjson.encode(request)
 redis.call('HSET', approvals, id, record)
 redis.call('EXPIRE', approvals, keep)
 if to ~= 'done' then -- the bulk kick or the rule has an entry of its own
-  local result = 'request ' .. id .. ' of ' .. asker .. ': ' .. (request.summary or '')
-  write_audit_entry(audit, audit_cap, ms(now), actor, action, {reason = said, ticket = request.ticket},
-                    'outcome', outcome == '' and result or result .. '; ' .. outcome)
+  local facts = type(request.facts) == 'string' and request.facts or '[]'
+  if to == 'failed' then
+    facts = string.sub(facts, 1, -2) .. ',' .. string.sub(write_facts({'request_failed', 'error', outcome}), 2)
+  end
+  write_audit_entry(audit, audit_cap, ms(now), actor, action, {reason = said, ticket = request.ticket}, 'facts', facts)
 end
 return {lapses and answer ~= 'lapse' and -1 or 1, record}

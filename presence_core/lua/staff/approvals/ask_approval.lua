@@ -6,12 +6,12 @@
 -- KEYS: 1 approvals 2 audit
 -- ARGV: 1 now|'' 2 audit cap 3 id 4 by 5 reason 6 message|'' 7 ticket|'' 8 uid|'' that the filter names 9 ms until it
 --   lapses 10 open requests, at most 11 of them by one person 12 answered requests, at most 13 ms that they are kept
---   14 seconds that the key is kept 15 summary, for the audit 16… field, value: the rest of the request
+--   14 seconds that the key is kept 15 facts for the audit, JSON 16… field, value: the rest of the request
 -- returns: {1: written; 0: it was there already; -1: too many are open; -2: too many of this person, the request}
 -- A request is JSON: fields with texts, also of numbers and times (ms). Its field in the HASH is its id.
 local approvals, audit = unpack(KEYS)
 local given_now, audit_cap, id, by, reason, message, ticket, uid, lapse, most_open, most_own, most_answered,
-  keep_answered, keep, summary = unpack(ARGV, 1, ARGS)
+  keep_answered, keep, facts = unpack(ARGV, 1, ARGS)
 local now = clock(given_now)
 local bad = foreign('HLEN', approvals, 'XLEN', audit)
 if bad then return bad end
@@ -38,7 +38,7 @@ for place, request in ipairs(answered) do
 end
 local request = {
   by = by, reason = reason, message = message, ticket = ticket, at = ms(now), ['until'] = ms(now + lapse),
-  state = 'open', summary = summary,
+  state = 'open', facts = facts,
 }
 for i = ARGS + 1, #ARGV, 2 do request[ARGV[i]] = ARGV[i + 1] end
 local record = cjson.encode(request)
@@ -49,5 +49,5 @@ redis.call('HSET', approvals, id, record)
 redis.call('EXPIRE', approvals, keep)
 write_audit_entry(audit, audit_cap, ms(now), by, 'ask_approval',
                   {uid = uid, reason = reason, message = message, ticket = ticket},
-                  'outcome', 'request ' .. id .. ': ' .. summary, 'filter', request.filter or '')
+                  'facts', facts, unpack(request.filter and {'filter', request.filter} or {}))
 return {1, record}
