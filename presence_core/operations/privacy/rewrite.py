@@ -109,7 +109,8 @@ def _facts_without(person: Identity, value: bytes, is_own: bool) -> bytes:
         return person.strip(item, own=False, about=is_own) if isinstance(item, str) else item
 
     facts = [
-        AuditFact(fact.code, {name: without(name, item) for name, item in fact.values.items()}) for fact in read_facts(value)
+        AuditFact(fact.code, {name: without(name, item) for name, item in fact.values.items()})
+        for fact in read_facts(value)
     ]
     return write_facts(*facts).encode() if facts else value
 

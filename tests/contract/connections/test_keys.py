@@ -134,11 +134,11 @@ def _everything(p: P) -> None:
     p.remove_item("view", "renamed", by="staff", shared=True)
     p.save_item("watch", "a:{b}", "N", by="staff")
     p.saved_items("view", owner="staff")
-    asked: dict[str, Any] = {"filter": SessionFilter(uid="a:{b}"), "by": "staff", "reason": "why", "sessions": 1}
-    p.answer_request(p.ask_approval(network="::1", **asked).id, "refuse", by="eve", word="No.")
-    p.answer_request(approved := p.ask_approval(**asked).id, "approve", by="eve")
+    wish: dict[str, Any] = {"filter": SessionFilter(uid="a:{b}"), "by": "staff", "reason": "why", "sessions": 1}
+    p.answer_request(p.ask_approval(network="::1", **wish).id, "refuse", by="eve", word="No.")
+    p.answer_request(approved := p.ask_approval(**wish).id, "approve", by="eve")
     p.finish_request(approved, by="eve", outcome="done")
-    p.ask_approval(**asked)
+    p.ask_approval(**wish)
     for by in ("staff", "eve"):
         p.note_viewer("u1", by=by)
     p.note_viewer("u1", by="staff", closed=True)
