@@ -49,7 +49,7 @@ class RulePart:
     """The block rule of a request, or of a bulk kick."""
 
     match: RuleMatch
-    most: int  #: sessions that match now
+    most: int  #: sessions that may match when it is added
     seconds: int | None  #: None: until removed
     wide: str | None = None  #: a wide network or country, typed again, or to be approved; None for others
 

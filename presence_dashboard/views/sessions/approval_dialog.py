@@ -223,9 +223,11 @@ def _approve(review: Review, rule: RulePart | None, details: ActionDetails) -> s
     try:
         started = approvals.approve(store, request, kick, rule, details)
     except InvalidArgument as error:
+        approvals.requests(store, fresh=True)
         if error.field == "expected" and kick is not None:
             _count_again(review)
-        approvals.requests(store, fresh=True)
+            review.problem = texts.BULK_GROWN
+            st.rerun()
         return texts.action_failed(plain(error))
     except REFUSALS as error:
         approvals.requests(store, fresh=True)

@@ -56,15 +56,16 @@ def block_form(key: str, form: BlockForm, *, confirms_wide: bool) -> RulePart | 
     st.markdown(texts.block_also_found(rule_words(preview), sessions))
     ends = list(RULE_ENDS)
     index = ends.index(form.end) if form.end in ends else 0
+    most = 2 * preview.sessions + 1_000  # a rule ends no session: some more logins meanwhile are no reason to refuse it
     end = st.selectbox(texts.RULE_FOR, ends, index=index, format_func=gettext, key=f"rule-end-{key}")
     if not preview.is_wide:
-        return RulePart(match, preview.sessions, RULE_ENDS[end])
+        return RulePart(match, most, RULE_ENDS[end])
     st.warning(texts.RULE_WIDE if preview.network else texts.RULE_WIDE_COUNTRY)
     if confirms_wide:
         typed = st.text_input(texts.rule_type_wide(preview.words), key=f"rule-typed-{key}", max_chars=64).strip()
         if typed != preview.words:
             return texts.RULE_WIDE_MISSING
-    return RulePart(match, preview.sessions, RULE_ENDS[end], preview.words)
+    return RulePart(match, most, RULE_ENDS[end], preview.words)
 
 
 def _count(form: BlockForm, match: RuleMatch) -> None:

@@ -299,7 +299,9 @@ def _start(request: BulkKickRequest, preview: KickPreview, rule: RulePart | None
     except REFUSALS as error:
         return texts.action_failed(plain(error))
     if started.failure is not None:
-        return not_kicked(started)
+        _count_again(request)  # it may be that more match
+        request.problem = not_kicked(started)
+        st.rerun()
     follow_started(started)
     _close()
     st.rerun()

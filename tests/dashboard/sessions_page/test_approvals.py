@@ -318,6 +318,8 @@ def test_when_more_match_than_the_admin_saw_nothing_starts_and_the_request_stays
     presence.update_session("user01", logins[1].session.session_id, name="Name")
     approve(app, key, "1")
     assert states(presence) == ["open"]
+    assert texts.BULK_GROWN in words(app)
+    assert texts.review_kick(2, "2") in [button.label for button in app.button], "it is counted again"
     assert presence.counts().sessions == 3
     approve(app, key, "2")
     assert states(presence) == ["done"]
