@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from presence_core import SessionFilter
+from presence_core import AuditFact, SessionFilter
 from tests.support.expected.bad_input import (
     BY,
     CONTROL,
@@ -209,6 +209,11 @@ def _of_questions() -> list[Case]:
     cases += [
         Case("audit_note", (), {"by": "staff", "what": "look", "outcome": value}, f"outcome{rest}")
         for value, rest in PROSE
+    ]
+    facts: list[Any] = [1, "ended", ["ended"], {"ended": 1}, [AuditFact("ended"), None]]
+    cases += [
+        Case("audit_note", (), {"by": "staff", "what": "look", "facts": value}, "facts must be a list of AuditFact")
+        for value in facts
     ]
     block_for = "block_for must be whole seconds from 1 to 315360000 (10 years)"
     no_seconds: list[Any] = [0, -1, 315_360_001, 1.5, "60", True, timedelta(hours=1)]
