@@ -95,6 +95,7 @@ class Shard:
     remarked: str
     staff: str
     saved: str
+    approvals: str
 
     def __init__(self, namespace: str, shards: int, index: int) -> None:
         even = shards > 1 and len(EVEN) % shards == 0

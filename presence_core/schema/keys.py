@@ -71,6 +71,7 @@ SHARD: Final = (
     Family("remarked", "ZSET", "by_uid", "entries", writers="support"),
     Family("staff", "HASH", "first"),
     Family("saved", "HASH", "first", "texts", writers="support"),
+    Family("approvals", "HASH", "first", "texts", writers="support"),
     Family("job:<id>", "HASH", "first", "texts", writers="worker support"),
     Family("jobs", "ZSET", "first", writers="worker support"),
     Family("running", "SET", "first", writers="worker support"),

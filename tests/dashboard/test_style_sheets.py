@@ -37,6 +37,6 @@ def test_the_theme_of_streamlit_uses_the_same_sizes() -> None:
 
 
 def test_the_pages_use_only_colours_and_measures_that_they_define() -> None:
-    """Streamlit defines its own in components only: a fallback for one would be used on every page, also in the dark."""
+    """Streamlit defines its own in components only: a fallback for one is used on every page, also in the dark."""
     sheets = "\n".join(path.read_text("utf-8") for path in SCALE.parent.glob("*.css"))
     assert set(re.findall(r"var\((--[\w-]+)", sheets)) - set(re.findall(r"(--[\w-]+):", sheets)) == set()

@@ -61,7 +61,9 @@ def _jobs(found: OpenItems, actor: Actor) -> None:
             texts.LABEL_BY: [text_cell(job.by) for job in found.jobs],
             texts.HISTORY_STATE: [text_cell(texts.JOB_STATES.get(job.state, job.state)) for job in found.jobs],
             texts.LABEL_REASON: [text_cell(job.reason) for job in found.jobs],
-            texts.FACT_FILTER: [text_cell(filter_in_words(job, actor, zone())) for job in found.jobs],
+            texts.FACT_FILTER: [
+                text_cell(filter_in_words(job.filter, job.created, actor, zone())) for job in found.jobs
+            ],
         },
         texts.jobs_under_way(len(found.jobs)),
         wide=(texts.LABEL_REASON, texts.FACT_FILTER),

@@ -139,6 +139,11 @@ def _everything(p: P) -> None:
     p.add_remark("u6", "refunds", by="staff")
     p.remarks()
     p.remarks_among(["a:{b}", "u6"])
+    wish: dict[str, Any] = {"filter": SessionFilter(uid="a:{b}"), "by": "staff", "reason": "why", "sessions": 1}
+    p.answer_request(p.ask_approval(network="::1", **wish).id, "refuse", by="eve", word="No.")
+    p.answer_request(approved := p.ask_approval(**wish).id, "approve", by="eve")
+    p.finish_request(approved, by="eve", outcome="done")
+    p.ask_approval(**wish)
     for by in ("staff", "eve"):
         p.note_viewer("u1", by=by)
     p.note_viewer("u1", by="staff", closed=True)
@@ -177,6 +182,7 @@ def _everything(p: P) -> None:
     p.sweep()
     p.repair()
     p.advance(8 * 86400)
+    p.approval_requests()
     p.sweep()
 
 

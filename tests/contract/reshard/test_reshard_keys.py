@@ -39,6 +39,7 @@ AS_THEY_ARE = {
     "running",
     "saved",
     "remarks:",
+    "approvals",
     "staff",
 }
 DIVIDED = {
@@ -95,6 +96,7 @@ def _leave_a_trace_everywhere(p: P, bed: Bed) -> None:
     waits = p.start_kick(SessionFilter(device="bulk"), **SAID, expected=1)
     p.set_staff("boss@example.org", "admin", by="setup")
     p.save_item("watch", "u1", "Name 1", by="boss@example.org")
+    p.ask_approval(filter=SessionFilter(device="bulk"), **SAID, sessions=1)
     p.erase("u4", by="dpo", reason="asked")
     p.revoke_before(p.clock.ms / 1000 - 100, **SAID)
     p.sweep()
