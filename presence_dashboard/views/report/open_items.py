@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import streamlit as st
 
+from presence_core import ApprovalRequest
 from presence_dashboard import texts
+from presence_dashboard.actions import approvals
 from presence_dashboard.components.session_facts import html_table, person_cell, text_cell, time_cell
 from presence_dashboard.components.tickets import ticket_cell
 from presence_dashboard.data.browser_tab import zone
 from presence_dashboard.data.history_query import filter_in_words
 from presence_dashboard.data.report.open_items import NEXT_SHIFT, OpenItems, read_open_items
 from presence_dashboard.data.shared_reads import now, shared, shown_names
+from presence_dashboard.data.store import open_store
 from presence_dashboard.roles import Actor
+from presence_dashboard.views.sessions.approval_list import acts_in_words
 
 KEEP = 14.5
 
@@ -25,10 +29,12 @@ def open_items(actor: Actor) -> None:
     names = shown_names(found.names, actor)
     with st.container(gap="xsmall", key="open-items"):
         st.subheader(texts.OPEN_ITEMS, anchor=False)
-        if not (found.blocks or found.jobs or (found.remarks and not actor.masked)):
+        requests = _open_requests(actor)
+        if not (found.blocks or found.jobs or requests or (found.remarks and not actor.masked)):
             st.caption(texts.OPEN_ITEMS_NONE)
         _blocks(found, names)
         _jobs(found, actor)
+        _requests(requests, actor)
         if not actor.masked:  # a remark may have a name or an address in it
             _remarks(found, names)
 
@@ -67,6 +73,29 @@ def _jobs(found: OpenItems, actor: Actor) -> None:
         },
         texts.jobs_under_way(len(found.jobs)),
         wide=(texts.LABEL_REASON, texts.FACT_FILTER),
+    )
+
+
+def _open_requests(actor: Actor) -> list[ApprovalRequest]:
+    """Those that wait for this reader, and their own."""
+    known = approvals.requests(open_store()).value or []
+    return [request for request in approvals.shown_to(actor, known) if request.state == "open"]
+
+
+def _requests(requests: list[ApprovalRequest], actor: Actor) -> None:
+    if not requests:
+        return
+    st.markdown(f"**{texts.requests_that_wait(len(requests))}**")
+    html_table(
+        {
+            texts.FACT_UNTIL: [time_cell(request.until) for request in requests],
+            texts.LABEL_BY: [text_cell(request.by) for request in requests],
+            texts.LABEL_ACTION: [text_cell(acts_in_words(request, actor)) for request in requests],
+            texts.LABEL_REASON: [text_cell(request.reason) for request in requests],
+            texts.LABEL_TICKET: [ticket_cell(request.ticket) for request in requests],
+        },
+        texts.requests_that_wait(len(requests)),
+        wide=(texts.LABEL_ACTION, texts.LABEL_REASON),
     )
 
 

@@ -89,10 +89,12 @@ def test_the_report_has_what_is_open_for_the_next_shift(app: AppTest, presence: 
     presence.block("u3", by="dana", reason="ends next week", duration=7 * 86_400)
     presence.block("u4", by="dana", reason="has no end")
     job = presence.start_kick(SessionFilter(device="tv"), by="dana", reason="old app", expected=1, delay=600)
+    presence.ask_approval(by="sam", reason="a wave of logins", filter=SessionFilter(device="tv"), sessions=1)
     age_cache()
     page = html_of(open_page("report"))
-    for text in ("Calls about refunds", "Ada Lovelace", "spam", "T-7", "old app"):
+    for text in ("Calls about refunds", "Ada Lovelace", "spam", "T-7", "old app", "a wave of logins"):
         assert text in page
     assert texts.blocks_that_end(1, 8, True) in page
     assert texts.jobs_under_way(1) in page
+    assert texts.requests_that_wait(1) in page
     presence.cancel_job(job.id, by="dana")
