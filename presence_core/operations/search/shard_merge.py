@@ -15,7 +15,7 @@ from presence_core.models import ListOrder
 from presence_core.operations.context import Context
 from presence_core.operations.merged_lists import FRONT, HeapMerge, MergePart, share_of_shard, whole
 from presence_core.operations.search.planner import Range, Tests
-from presence_core.scripts.calls import Call, Op, by_two, call_of
+from presence_core.scripts.calls import Call, Op, call_of
 from presence_core.scripts.search import READ_INDEX, READ_PAGE, SCAN_REFS, WALK_SESSIONS, ListPart
 
 Position = tuple[int, str]
@@ -108,18 +108,18 @@ class _Chunk(MergePart):
 
     @property
     def place(self) -> Any:
-        if self.at < len(self.items):
-            ref, login = self.items[self.at : self.at + 2]
-        elif self.behind is None:
+        flat, at = self.items, self.at
+        if at < len(flat):
+            return whole(flat[at + 1]), flat[at]
+        if self.behind is None:
             return FRONT
-        else:
-            login, ref = self.behind
+        login, ref = self.behind
         return whole(login), ref.encode() if isinstance(ref, str) else ref
 
     def pop(self, most: int) -> list[ListEntry]:
-        part = self.items[self.at : self.at + 2 * most]
-        self.at += len(part)
-        return [(whole(login), ref, self.shard) for ref, login in by_two(part)]
+        flat, at = self.items, self.at
+        self.at = min(at + 2 * most, len(flat))
+        return [(whole(flat[each + 1]), flat[each], self.shard) for each in range(at, self.at, 2)]
 
 
 def index_call(
