@@ -157,6 +157,15 @@ def is_on_behalf(session_id: str) -> bool:
     return session_id.startswith(ON_BEHALF_PREFIX)
 
 
+MIRROR_PREFIX: Final = "mirror-"
+"""The ids of sessions that ``presence mirror`` copies begin so: include/sessions/mirrored.lua tells them by it."""
+
+
+def is_mirrored(session_id: str) -> bool:
+    """Whether this session is the copy of one in the site's own store."""
+    return session_id.startswith(MIRROR_PREFIX)
+
+
 def is_session_id(value: str) -> bool:
     return _SESSION_ID.fullmatch(value) is not None
 

@@ -9,9 +9,10 @@ from datetime import datetime
 from presence_core import validation as check
 from presence_core.client.base import AsyncClient, Client, awaited
 from presence_core.client.pending import pending
-from presence_core.models import Health, Sample, SweepReport, WorkerStatus
+from presence_core.models import Health, MirrorStatus, Sample, SweepReport, WorkerStatus
 from presence_core.operations.durability import held_changes, replica_ack
 from presence_core.operations.maintenance import health, history, leader, repair, sweep
+from presence_core.operations.mirror import reports
 from presence_core.operations.search import rebuild
 from presence_core.transport.new_connections import refused_connections, refused_connections_async
 
@@ -62,6 +63,11 @@ class MaintenanceMethods(Client):
         trip."""
         return self._run(leader.status(self._ctx))
 
+    def mirrors(self) -> list[MirrorStatus]:
+        """Each ``presence mirror`` of this namespace and what it reported last; empty if none has ever run here.
+        Cost: O(1), one round trip."""
+        return self._run(reports.mirrors(self._ctx))
+
     def health(self) -> Health:
         """The state of every server, of the data and of the maintenance, with advice: see ``Health.findings``.
 
@@ -109,6 +115,7 @@ class AsyncMaintenanceMethods(AsyncClient):
     reindex = awaited(MaintenanceMethods.reindex)
     history = awaited(MaintenanceMethods.history)
     worker_status = awaited(MaintenanceMethods.worker_status)
+    mirrors = awaited(MaintenanceMethods.mirrors)
 
     @pending
     async def health(self) -> Health:

@@ -33,6 +33,7 @@ from presence_core.models.choices import (
 )
 from presence_core.models.health import Finding, Health, NodeHealth, SentinelHealth, Spread
 from presence_core.models.history import NO_RUNNER, START_A_WORKER, Sample, WorkerStatus, no_worker
+from presence_core.models.mirror import MirrorStatus
 from presence_core.models.places import Place
 from presence_core.models.plain import plain
 from presence_core.models.sessions import (

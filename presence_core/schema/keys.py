@@ -85,6 +85,7 @@ COMMON: Final = (
     Family("history:split:<day>", "HASH", "no", writers="worker"),
     Family("history", "HASH", "no", writers="worker"),
     Family("worker", "HASH", "no", writers="worker"),
+    Family("mirror", "HASH", "no", writers="site"),
     Family("layout", "HASH", "no", writers="site worker"),
     Family("moving", "HASH", "no"),
     Family("visitors", "ZSET", "no"),

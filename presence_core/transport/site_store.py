@@ -1,0 +1,245 @@
+"""The Redis in which a site keeps its sessions: read in slices, listen, and delete only what still is what it was."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Final, NamedTuple
+
+from redis.cluster import RedisCluster
+from redis.exceptions import RedisError, ResponseError, WatchError
+
+from presence_core.errors import InvalidArgument, Unavailable
+from presence_core.transport.connections import closers, connect, server_name
+from presence_core.transport.errors import explained
+
+LONGEST: Final = 1_048_576
+"""Bytes of a session that are read. A longer one is skipped."""
+
+TOGETHER: Final = 20
+"""Keys that are deleted in one transaction: a change of one of them repeats it."""
+
+NO_EXPIRY, GONE = -1, -2
+"""What Redis answers for the time to live."""
+
+_GLOB: Final = re.compile(r"([*?\[\]\\^])")
+
+
+class RawSession(NamedTuple):
+    """What the site's server has for a key."""
+
+    value: Any  #: bytes of a text; of a hash its fields; None where ``problem`` says why
+    ttl: int  #: ms; NO_EXPIRY, GONE
+    problem: str = ""  #: "too long" or "another type"
+
+
+Words = tuple[str | bytes, ...]
+"""A command."""
+
+
+class SiteStore:
+    """A connection for one thread. Methods raise Unavailable."""
+
+    def __init__(self, url: str, timeout: float, fields: Sequence[str] = ()) -> None:
+        """fields: sessions are hashes of which these are read; none: texts."""
+        client = connect(url, timeout, use_asyncio=False)
+        if isinstance(client, RedisCluster):
+            raise InvalidArgument("from", "must not name a Redis Cluster: mirroring one is not supported yet")
+        self._client = client
+        self._fields = tuple(fields)
+        self._listening: Any = None
+        self.name = server_name(client)
+        self.database = int(client.connection_pool.connection_kwargs.get("db") or 0)
+
+    def close(self) -> None:
+        self.stop_listening()
+        for close in closers(self._client):
+            close()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except (RedisError, OSError) as error:
+            failure = explained(error, self.name)
+            sentence = f"The site's store: {failure}"
+            raise Unavailable(sentence, self.name) from error
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def scan(self, cursor: int, prefix: str, count: int) -> tuple[int, list[bytes]]:
+        """The next slice of the keys with this prefix, and where the one after it begins; 0 at the end."""
+        with self._explained():
+            found, keys = self._client.scan(cursor, match=pattern(prefix, "*"), count=count)
+        return int(found), keys
+
+    def read(self, keys: Sequence[bytes]) -> list[RawSession]:
+        """The sessions of these keys. One round trip; two of hashes."""
+        if not keys:
+            return []
+        with self._explained():
+            return self._hashes(keys) if self._fields else self._texts(keys)
+
+    def _texts(self, keys: Sequence[bytes]) -> list[RawSession]:
+        pipe = self._client.pipeline(transaction=False)
+        for key in keys:
+            pipe.getrange(key, 0, LONGEST)
+            pipe.pttl(key)
+        replies = pipe.execute(raise_on_error=False)
+        return [_text(value, ttl) for value, ttl in zip(replies[::2], replies[1::2], strict=True)]
+
+    def _hashes(self, keys: Sequence[bytes]) -> list[RawSession]:
+        pipe = self._client.pipeline(transaction=False)
+        for key in keys:
+            for field in self._fields:
+                pipe.execute_command("HSTRLEN", key, field)
+        width = len(self._fields)
+        sizes = pipe.execute(raise_on_error=False)
+        fits = [_fits(sizes[at : at + width]) for at in range(0, len(sizes), width)]
+        for key, fit in zip(keys, fits, strict=True):
+            pipe.hmget(key, self._fields if fit == "" else self._fields[:0] or ["-"])
+            pipe.pttl(key)
+        replies = pipe.execute(raise_on_error=False)
+        return [
+            self._hash(values, ttl, fit) for fit, values, ttl in zip(fits, replies[::2], replies[1::2], strict=True)
+        ]
+
+    def _hash(self, values: Any, ttl: Any, problem: str) -> RawSession:
+        if isinstance(ttl, Exception):
+            raise ttl
+        if problem or isinstance(values, Exception):
+            return RawSession(None, ttl, problem or "another type")
+        return RawSession(dict(zip(self._fields, values, strict=True)), ttl)
+
+    def time_to_live(self) -> None:
+        """Whether the server answers."""
+        with self._explained():
+            self._client.ping()
+
+    # -- deleting -----------------------------------------------------------------------------------------------------
+
+    def delete(
+        self,
+        keys: Sequence[bytes],
+        is_wanted: Callable[[bytes, RawSession], bool],
+        more: Callable[[bytes, RawSession], Sequence[Words]],
+    ) -> list[bytes]:
+        """Delete those keys that ``is_wanted`` still wants deleted, with what ``more`` adds. Returns those deleted.
+
+        A key that changes between the question and the deletion is asked about again.
+        """
+        deleted: list[bytes] = []
+        with self._explained():
+            for at in range(0, len(keys), TOGETHER):
+                deleted += self._delete_some(keys[at : at + TOGETHER], is_wanted, more)
+        return deleted
+
+    def _delete_some(self, keys: Sequence[bytes], is_wanted: Any, more: Any) -> list[bytes]:
+        with self._client.pipeline(transaction=True) as pipe:
+            while True:
+                try:
+                    pipe.watch(*keys)
+                    wanted = [(key, raw) for key, raw in zip(keys, self._now(pipe, keys), strict=True)
+                              if raw.ttl != GONE and is_wanted(key, raw)]  # fmt: skip
+                    if not wanted:
+                        pipe.unwatch()
+                        return []
+                    pipe.multi()
+                    pipe.unlink(*(key for key, _ in wanted))
+                    for key, raw in wanted:
+                        for words in more(key, raw):
+                            pipe.execute_command(*words)
+                    pipe.execute()
+                    return [key for key, _ in wanted]
+                except WatchError:
+                    if len(keys) > 1:  # each by itself: one busy session must not keep the others
+                        return [key for each in keys for key in self._delete_some([each], is_wanted, more)]
+
+    def _now(self, pipe: Any, keys: Sequence[bytes]) -> list[RawSession]:
+        """The sessions as the transaction sees them."""
+        if not self._fields:
+            return [RawSession(value, GONE if value is None else NO_EXPIRY) for value in pipe.mget(keys)]
+        return [_now_hash(self._fields, pipe, key) for key in keys]
+
+    # -- listening ----------------------------------------------------------------------------------------------------
+
+    def notification_flags(self) -> str | None:
+        """The server's notify-keyspace-events; None where it does not say."""
+        with self._explained():
+            try:
+                found = self._client.config_get("notify-keyspace-events")
+            except ResponseError:
+                return None
+        return str(next(iter(found.values()), "")) if found else None
+
+    def turn_on_notifications(self, flags: str) -> None:
+        with self._explained():
+            self._client.config_set("notify-keyspace-events", flags)
+
+    def listen(self, prefix: str) -> None:
+        """Hear of every change of the keys with this prefix, from now on."""
+        self.stop_listening()
+        with self._explained():
+            self._listening = self._client.pubsub(ignore_subscribe_messages=True)
+            self._listening.psubscribe(pattern(f"__keyspace@{self.database}__:{prefix}", "*"))
+
+    def changes(self, most: int) -> list[tuple[bytes, str]]:
+        """Up to ``most`` changes that were heard: key and event, such as "set". Does not wait."""
+        heard = []
+        if self._listening is None:
+            return []
+        skip = len(f"__keyspace@{self.database}__:")
+        with self._explained():
+            for _ in range(most):
+                message = self._listening.get_message(timeout=0)
+                if message is None and not self._listening.connection.can_read(0):
+                    break
+                if message is not None and message["type"] == "pmessage":
+                    heard.append((message["channel"][skip:], message["data"].decode("ascii", "replace")))
+        return heard
+
+    def stop_listening(self) -> None:
+        if self._listening is not None:
+            with suppress(RedisError, OSError):
+                self._listening.close()
+            self._listening = None
+
+    @property
+    def is_listening(self) -> bool:
+        return self._listening is not None
+
+
+def pattern(prefix: str, tail: str) -> str:
+    """A glob of Redis for what begins with this text."""
+    return _GLOB.sub(r"\\\1", prefix) + tail
+
+
+def _text(value: Any, ttl: Any) -> RawSession:
+    if isinstance(ttl, Exception):
+        raise ttl
+    if isinstance(value, Exception):
+        if "WRONGTYPE" in str(value):
+            return RawSession(None, ttl, "another type")
+        raise value
+    if len(value) > LONGEST:
+        return RawSession(None, ttl, "too long")
+    return RawSession(value, ttl)
+
+
+def _fits(sizes: Sequence[Any]) -> str:
+    for size in sizes:
+        if isinstance(size, Exception):
+            if "WRONGTYPE" in str(size):
+                return "another type"
+            raise size
+    return "too long" if sum(sizes) > LONGEST else ""
+
+
+def _now_hash(fields: Sequence[str], pipe: Any, key: bytes) -> RawSession:
+    try:
+        values = pipe.hmget(key, fields)
+    except ResponseError:
+        return RawSession(None, NO_EXPIRY, "another type")
+    is_gone = all(value is None for value in values)
+    return RawSession(dict(zip(fields, values, strict=True)), GONE if is_gone else NO_EXPIRY)
