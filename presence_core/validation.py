@@ -161,6 +161,13 @@ MIRROR_PREFIX: Final = "mirror-"
 """The ids of sessions that ``presence mirror`` copies begin so: include/sessions/mirrored.lua tells them by it."""
 
 
+MIRROR_AWAY: Final = 86_400
+"""Seconds that a copy outlives the site's session unless the mirror ends it: so long the mirror may be away."""
+
+LONGEST_TIMEOUT: Final = 3650 * 86_400
+"""Of a copy whose session does not expire."""
+
+
 def is_mirrored(session_id: str) -> bool:
     """Whether this session is the copy of one in the site's own store."""
     return session_id.startswith(MIRROR_PREFIX)

@@ -21,7 +21,7 @@ from presence_core.logs import fields
 from presence_core.mirror.digests import Digests, MiddlewareIds
 from presence_core.mirror.formats import Unreadable
 from presence_core.mirror.site_session import SiteSession
-from presence_core.mirror.stores import DAY, Store
+from presence_core.mirror.stores import Store
 from presence_core.models import Ended, Login
 from presence_core.operations.mirror import copies
 from presence_core.transport.site_store import GONE, NO_EXPIRY, RawSession, SiteStore
@@ -29,12 +29,6 @@ from presence_core.transport.site_store import GONE, NO_EXPIRY, RawSession, Site
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-FOREVER: Final = 3650 * DAY
-"""The longest timeout that a session may have."""
-
-AWAY: Final = DAY
-"""How long a copy outlives the site's session unless the mirror ends it: a mirror may be away for so long."""
 
 BATCH: Final = 500
 
@@ -258,7 +252,7 @@ class Reconciler:
             "login_at": login_at,
             "last_seen": seen,
             "idle_timeout": self._idle(begin.seen, begin.expires),
-            "absolute_timeout": FOREVER,
+            "absolute_timeout": check.LONGEST_TIMEOUT,
         }
 
     def _note(self, begin: Begin, session_id: str) -> None:
@@ -270,9 +264,9 @@ class Reconciler:
         self.key_of[session_id] = begin.key
 
     def _idle(self, seen: int, expires: int) -> int:
-        """The timeout with which a copy outlives the site's session by AWAY."""
-        more = 1 if self._imports else AWAY
-        return min(FOREVER, max(0, expires - seen) // 1000 + more) if expires else FOREVER
+        """The timeout with which a copy outlives the site's session by MIRROR_AWAY."""
+        more = 1 if self._imports else check.MIRROR_AWAY
+        return min(check.LONGEST_TIMEOUT, max(0, expires - seen) // 1000 + more) if expires else check.LONGEST_TIMEOUT
 
     def forget(self, key: bytes) -> Copy | None:
         copy = self.copies.pop(key, None)
