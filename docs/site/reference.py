@@ -47,6 +47,7 @@ PYTHON_PAGES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
             "Block", "BlockRule", "BlockRuleKind", "BlockRulePreview", "AuditEntry",
             "StaffMember", "StaffRole", "SavedItem", "SavedKind", "Viewer", "EraseReport", "SweepReport",
             "ReshardReport", "Plan", "Health", "NodeHealth", "Finding", "FindingLevel", "WorkerStatus", "Alert",
+            "MirrorStatus",
         ),
     ),
     "errors": (

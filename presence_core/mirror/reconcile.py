@@ -185,7 +185,7 @@ class Reconciler:
         self.skipped[why] += 1
         if why not in self._logged:
             self._logged.add(why)
-            log.warning("some keys of the site are skipped: %s", why, extra=fields(event="mirror_skipped", why=why))
+            log.warning("some keys of the site are skipped: %s", why, extra=fields(event="mirror_skipped"))
 
     # -- copies begin and end -----------------------------------------------------------------------------------------
 

@@ -19,15 +19,15 @@ def _read_json(raw: bytes) -> Any:
         raise Unreadable("no JSON") from None
 
 
-def _read_pickle_or_json(raw: bytes) -> Any:
-    """Django's caches pickle; django-redis may be told to write JSON."""
-    return _read_json(raw) if raw[:1] == b"{" else read_pickle(raw)
+def _or_json(read: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    """django-redis and Flask-Session may be set to JSON instead."""
+    return lambda raw: _read_json(raw) if raw[:1] == b"{" else read(raw)
 
 
 FORMATS: Final[Mapping[str, Callable[[bytes], Any]]] = {
     "json": _read_json,
-    "pickle": _read_pickle_or_json,
-    "msgpack": read_message_pack,
+    "pickle": _or_json(read_pickle),
+    "msgpack": _or_json(read_message_pack),
     "java": read_java,
     "text": lambda raw: raw.decode("utf-8", "replace"),
 }

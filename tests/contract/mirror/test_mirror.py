@@ -137,7 +137,7 @@ def test_an_empty_session_and_one_of_another_user_under_a_kicked_id_stay(site: S
     assert site.redis.exists(key)
 
 
-def test_a_sign_in_under_a_kicked_id_is_told_by_its_login_time_or_by_choice(site: Site) -> None:
+def test_a_sign_in_under_a_kicked_id_is_known_by_its_login_time_or_by_choice(site: Site) -> None:
     site.notify(ALL)
     mirror = site.mirror()
     key = site.sign_in("ada", "a1", loginAt=1_700_000_000)

@@ -1,0 +1,29 @@
+"""Above the list: that its sessions are mirrored from the site's own store, how far behind, and what a kick does."""
+
+from __future__ import annotations
+
+from operator import methodcaller
+
+import streamlit as st
+
+from presence_core import MirrorStatus
+from presence_dashboard import texts
+from presence_dashboard.data.shared_reads import now, shared
+from presence_dashboard.format import span
+
+
+def mirror_notice() -> None:
+    """A line for each mirror of this namespace; nothing without one."""
+    reading = shared("mirrors", methodcaller("mirrors"))
+    for status in reading.value or ():
+        _notice(status)
+
+
+def _notice(status: MirrorStatus) -> None:
+    age = span(max(0.0, (now() - status.at).total_seconds()))
+    if not status.alive:
+        st.warning(texts.mirror_stopped(status.store, age))
+    elif status.problem:
+        st.warning(texts.mirror_waits(status.store))
+    else:
+        st.caption(texts.mirrored(status.store, span(status.behind_seconds)))
