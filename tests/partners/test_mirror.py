@@ -41,8 +41,10 @@ def running_site(kind: str, url: str) -> Iterator[str]:
     program = shutil.copy(HERE / "mirror_site.mjs", PLACE)  # next to its packages
     with subprocess.Popen(["node", program, kind, url], stdout=subprocess.PIPE, text=True) as node:
         assert node.stdout is not None
-        yield f"http://127.0.0.1:{int(node.stdout.readline())}"
-        node.kill()
+        try:
+            yield f"http://127.0.0.1:{int(node.stdout.readline())}"
+        finally:
+            node.kill()
 
 
 @contextmanager

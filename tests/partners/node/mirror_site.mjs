@@ -64,7 +64,7 @@ const users = {
       who: async (request) => (token(request) ? (await get(request))?.id : undefined),
       in: async (request, response, who) => {
         const made = await sessions.create({ app: "shop", id: who, ip: "203.0.113.9", ttl: 3600 });
-        response.append("set-cookie", `token=${made.token}`);
+        response.append("set-cookie", `token=${made.token}; Path=/`);
       },
       out: (request) => sessions.kill({ app: "shop", token: token(request) }),
       touch: async (request) => sessions.set({ app: "shop", token: token(request), d: { n: 1 } }).catch(() => null),
