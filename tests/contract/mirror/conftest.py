@@ -38,6 +38,7 @@ class Site:
     server: Server
     redis: Any
     presence: Presence
+    access: str = ""  #: the URL that mirrors use; empty: ``url``
     _open: list[Callable[[], Any]] = field(default_factory=list)
 
     @property
@@ -50,7 +51,7 @@ class Site:
     def mirror(self, store: str | Store = "express", **options: Any) -> Mirror:
         """A mirror that has started, without a turn."""
         chosen = BY_NAME[store] if isinstance(store, str) else store
-        site = SiteStore(self.url, options.pop("timeout", PATIENT), chosen.fields)
+        site = SiteStore(self.access or self.url, options.pop("timeout", PATIENT), chosen.fields)
         made = Mirror(self.presence, site, chosen, options.pop("key", KEY), **{"rate": 1_000_000} | options)
         self._open.append(site.close)
         made.start()

@@ -165,7 +165,7 @@ def _run(presence: Presence, args: argparse.Namespace, site: SiteStore, store: S
         thread.start()
         try:
             while thread.is_alive():
-                thread.join(0.2)
+                time.sleep(0.2)  # a signal in join() would make Python take the thread for one that has ended
         finally:
             mirror.stop()
             thread.join(10)
