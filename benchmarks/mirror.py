@@ -129,10 +129,10 @@ def main() -> None:
     args = parser.parse_args()
     binary = redis_binary() or valkey_binary() or ""
     with (
-        tempfile.TemporaryDirectory() as one,
-        tempfile.TemporaryDirectory() as two,
-        Server.start(binary, Path(one), port=True) as theirs,
-        Server.start(binary, Path(two), port=True) as ours,
+        tempfile.TemporaryDirectory() as there,
+        tempfile.TemporaryDirectory() as here,
+        Server.start(binary, Path(there), port=True) as theirs,
+        Server.start(binary, Path(here), port=True) as ours,
         Redis.from_url(theirs.url) as site,
         Presence.from_url(ours.url, Settings(namespace="mirrored")) as presence,
     ):

@@ -16,7 +16,8 @@ import pytest
 from redis import Redis
 
 from presence_core.cli import main
-from presence_core.mirror.stores import BY_NAME
+from presence_core.errors import InvalidArgument
+from presence_core.mirror.digests import read_key
 from presence_core.web.rules import hashed_id
 from tests.contract.mirror.conftest import ALL, Site, scan, until
 from tests.support.fair_clock import PATIENT
@@ -195,9 +196,11 @@ def test_wrong_options_get_a_sentence(run: Any, words: list[str]) -> None:
 
 def test_the_program_mirrors_until_it_is_stopped_and_says_so(site: Site, tmp_path: Path) -> None:
     site.sign_in("ada", "a1")
+    url = tmp_path / "url"
+    url.write_text(site.url)
     environ = {
         **os.environ, "PRESENCE_REDIS_URL": site.server.url, "PRESENCE_NAMESPACE": "mirrored",
-        "XDG_STATE_HOME": str(tmp_path), "PRESENCE_MIRROR_FROM": site.url,
+        "XDG_STATE_HOME": str(tmp_path), "PRESENCE_MIRROR_FROM_FILE": str(url),
     }  # fmt: skip
     words = [sys.executable, "-m", "presence_core", "mirror", "--store", "express", "--notify"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ) as process:
@@ -217,4 +220,19 @@ def test_the_program_mirrors_until_it_is_stopped_and_says_so(site: Site, tmp_pat
     [key] = tmp_path.glob("presence-mirror.key")
     assert key.stat().st_mode & 0o077 == 0
     assert "K" in str(Redis.from_url(site.url).config_get("notify-keyspace-events"))
-    assert BY_NAME["express"].prefix == "sess:"
+
+
+def test_the_digest_key_is_made_once_or_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    made = read_key({})
+    assert (len(made), read_key({})) == (32, made)
+    file = tmp_path / "key"
+    file.write_text("A" * 43 + "=\n")
+    assert read_key({"PRESENCE_MIRROR_KEY_FILE": str(file)}) == bytes(32)
+    for wrong in ("short", "?" * 44, "A" * 20):
+        with pytest.raises(InvalidArgument, match="32 random bytes") as refused:
+            read_key({"PRESENCE_MIRROR_KEY": wrong})
+        assert wrong not in str(refused.value)
+    (tmp_path / "state" / "presence-mirror.key").write_bytes(b"\xff")
+    with pytest.raises(InvalidArgument, match="not text"):
+        read_key({})

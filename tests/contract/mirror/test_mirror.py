@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import threading
 import time
 from dataclasses import replace
 from datetime import timedelta
@@ -16,6 +18,8 @@ from presence_core import InvalidArgument, Presence, SessionFilter, Settings
 from presence_core.mirror.stores import BY_NAME
 from tests.contract.mirror.conftest import ALL, KEY, Site, scan, until
 from tests.support.servers import Server
+from tests.support.servers.waiting import wait_for
+from tests.support.soak import size
 
 hears = pytest.mark.parametrize("flags", [ALL, ""], ids=["notifications", "scans"])
 """How the mirror learns of changes."""
@@ -295,3 +299,70 @@ def test_an_outage_of_the_site_s_redis_keeps_the_kicks(tmp_path: Path, site: Sit
         own.resume()
         until(mirror, lambda: not redis.exists(key))
         there.close()
+
+
+def test_kicks_under_traffic_that_writes_back_leave_no_session(site: Site) -> None:
+    site.notify(ALL)
+    number = size(300, 10_000)
+    pipe = site.redis.pipeline(transaction=False)
+    for place in range(number):
+        value = {"cookie": {"originalMaxAge": 3_600_000}, "userId": f"user-{place}"}
+        pipe.set(f"sess:{place}", json.dumps(value), ex=3600)
+    pipe.execute()
+    mirror = site.mirror()
+    scan(mirror)
+    thread, stop = threading.Thread(target=mirror.run), threading.Event()
+    thread.start()
+    written = [0] * 4
+
+    def requests(turn: int) -> None:
+        """Requests that had read their session, and write it at their end."""
+        chance = random.Random(turn)
+        with Redis.from_url(site.url) as own:
+            while not stop.is_set():
+                key = f"sess:{chance.randrange(number)}"
+                value = own.get(key)
+                time.sleep(0.003)
+                if value is not None:
+                    own.set(key, value, ex=3600)
+                    written[turn] += 1
+
+    visitors = [threading.Thread(target=requests, args=(turn,)) for turn in range(4)]
+    try:
+        for visitor in visitors:
+            visitor.start()
+        for place in range(number):
+            site.presence.kick(f"user-{place}", by="sam", reason="test")
+        stop.set()
+        for visitor in visitors:
+            visitor.join()
+        wait_for("no session is left", lambda: not site.redis.exists(*(f"sess:{place}" for place in range(number))))
+        time.sleep(0.3)
+        assert site.redis.keys("sess:*") == []
+        assert sum(written) > 0
+        assert site.presence.counts().sessions == 0
+        assert site.presence.counts().totals["kicked"] == number
+    finally:
+        stop.set()
+        mirror.stop()
+        thread.join()
+
+
+def test_two_mirrors_of_a_site_count_each_session_and_each_end_once(site: Site) -> None:
+    site.notify(ALL)
+    mirrors = [site.mirror(), site.mirror()]
+    for mirror in mirrors:
+        scan(mirror)
+    for place in range(20):
+        site.sign_in(f"user-{place}", f"s{place}")
+    for mirror in mirrors:
+        until(mirror, lambda mirror=mirror: len(mirror.reconciler.copies) == 20)
+    assert site.presence.counts().sessions == site.presence.counts().totals["login"] == 20
+    for place in range(10):
+        site.redis.delete(f"sess:s{place}")
+        site.presence.kick(f"user-{place + 10}", by="sam", reason="test")
+    for mirror in mirrors:
+        until(mirror, lambda mirror=mirror: not mirror.reconciler.copies)
+    totals = site.presence.counts().totals
+    assert (totals["logout"], totals["kicked"], totals["expired"]) == (10, 10, 0)
+    assert site.redis.keys("sess:*") == []

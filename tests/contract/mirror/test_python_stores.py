@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import flask
-import flask_session
+import flask_session  # type: ignore[import-untyped]
 import pytest
 import starsessions
 from redis.asyncio import Redis as AsyncRedis
@@ -183,9 +183,9 @@ def test_sessions_of_starsessions(site: Site) -> None:
     app.add_middleware(
         starsessions.SessionMiddleware, store=RedisStore(connection=connection), cookie_https_only=False, lifetime=3600
     )
-    with TestClient(app) as one:
-        second = TestClient(app)
-        second.portal = one.portal
-        _follow(site, "starsessions", HttpBrowser(one), HttpBrowser(second))
-        assert one.portal is not None
-        one.portal.call(connection.aclose)
+    with TestClient(app) as client:
+        other = TestClient(app)
+        other.portal = client.portal
+        _follow(site, "starsessions", HttpBrowser(client), HttpBrowser(other))
+        assert client.portal is not None
+        client.portal.call(connection.aclose)

@@ -29,7 +29,7 @@ plain = st.recursive(
 @given(plain, st.integers(0, pickle.HIGHEST_PROTOCOL))
 def test_a_pickle_of_plain_values_is_read_as_pickle_reads_it(value: Any, protocol: int) -> None:
     written = pickle.dumps(value, protocol)
-    if protocol < 3 and b"_codecs" in written:  # these protocols have no bytes, and call a function for them
+    if protocol < 3 and (b"_codecs" in written or b"__builtin__" in written):  # they call a function for bytes
         with pytest.raises(Unreadable):
             read_pickle(written)
     else:
