@@ -9,7 +9,7 @@ import streamlit as st
 from presence_core import MirrorStatus
 from presence_dashboard import texts
 from presence_dashboard.data.shared_reads import now, shared
-from presence_dashboard.format import span
+from presence_dashboard.format import name, span
 
 
 def mirror_notice() -> None:
@@ -20,10 +20,10 @@ def mirror_notice() -> None:
 
 
 def _notice(status: MirrorStatus) -> None:
-    age = span(max(0.0, (now() - status.at).total_seconds()))
+    store, age = name(status.store), max(0.0, (now() - status.at).total_seconds())
     if not status.alive:
-        st.warning(texts.mirror_stopped(status.store, age))
+        st.warning(texts.mirror_stopped(store, span(age)))
     elif status.problem:
-        st.warning(texts.mirror_waits(status.store))
+        st.warning(texts.mirror_waits(store))
     else:
-        st.caption(texts.mirrored(status.store, span(status.behind_seconds)))
+        st.caption(texts.mirrored(store, span(status.behind_seconds + age)))

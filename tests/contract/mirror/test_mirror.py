@@ -8,6 +8,7 @@ import threading
 import time
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from redis import Redis
 
 from presence_core import InvalidArgument, Presence, SessionFilter, Settings
+from presence_core.mirror.loop import Mirror
 from presence_core.mirror.stores import BY_NAME
 from tests.contract.mirror.conftest import ALL, KEY, Site, scan, until
 from tests.support.servers import Server
@@ -23,6 +25,10 @@ from tests.support.soak import size
 
 hears = pytest.mark.parametrize("flags", [ALL, ""], ids=["notifications", "scans"])
 """How the mirror learns of changes."""
+
+
+def _has_copies(mirror: Mirror, number: int) -> bool:
+    return len(mirror.reconciler.copies) == number
 
 
 def _sids(site: Site, uid: str) -> list[str]:
@@ -356,13 +362,13 @@ def test_two_mirrors_of_a_site_count_each_session_and_each_end_once(site: Site) 
     for place in range(20):
         site.sign_in(f"user-{place}", f"s{place}")
     for mirror in mirrors:
-        until(mirror, lambda mirror=mirror: len(mirror.reconciler.copies) == 20)
+        until(mirror, partial(_has_copies, mirror, 20))
     assert site.presence.counts().sessions == site.presence.counts().totals["login"] == 20
     for place in range(10):
         site.redis.delete(f"sess:s{place}")
         site.presence.kick(f"user-{place + 10}", by="sam", reason="test")
     for mirror in mirrors:
-        until(mirror, lambda mirror=mirror: not mirror.reconciler.copies)
+        until(mirror, partial(_has_copies, mirror, 0))
     totals = site.presence.counts().totals
     assert (totals["logout"], totals["kicked"], totals["expired"]) == (10, 10, 0)
     assert site.redis.keys("sess:*") == []
