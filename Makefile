@@ -35,7 +35,10 @@ run: $(VENV)/.run  ## Start everything: server, demo site, visitors, dashboard (
 # In a new clone, one process compiles the test modules while mypy has the other core. Otherwise each worker would.
 test: $(DEV)  ## Lint, types, then the tests (ARGS="-k kick" for some of them)
 	@[ -d tests/__pycache__ ] || $(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1 & $(MAKE) --no-print-directory lint && wait
-	MAKEFLAGS= $(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder $(ARGS)
+	@export MAKEFLAGS=; \
+	$(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder $(ARGS) || { \
+	  [ $$? = 1 ] && printf '\n== What failed above runs once more, one test at a time.\n' && \
+	  $(BIN)/python -m pytest -n 0 --last-failed --last-failed-no-failures none --maxfail 3 $(ARGS); }
 
 # One after the other. A version that fails does not keep the next from its turn.
 pythons:  ## The same with each Python that is found, from 3.11, in .venv-3.12 and so on; ten minutes for each
@@ -92,7 +95,7 @@ bench: $(VENV)/.run  ## Run the benchmarks (ARGS are passed on)
 catalogues: $(DEV)  ## Bring the translations up to date with the texts, and compile them
 	@mkdir -p build
 	$(call catalogues_of,your_devices,presence_core/web/your_devices)
-	$(call catalogues_of,dashboard,presence_dashboard)
+	$(call catalogues_of,dashboard,presence_dashboard,presence_core/schema/audit_facts.py)
 
 docs: $(TOOLS)/.made  ## Build the documentation as a site: build/docs/site; half a minute
 	$(BIN)/python -m docs.site $(TOOLS)/bin/zensical
@@ -128,9 +131,9 @@ clean:  ## Remove .venv, its siblings and caches; data in .presence stays
 help:  ## This list
 	@sed -n 's/^\([a-z]*\):.*  ## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
 
-# The catalogues of a domain, in the folder of its package.
+# The catalogues of a domain, in the folder of its package: domain, package, another module with texts.
 define catalogues_of
-@$(BABEL) extract --mapping-file pyproject.toml --add-location=never --no-wrap -o build/$(1).pot $(2)
+@$(BABEL) extract --mapping-file pyproject.toml --add-location=never --no-wrap -o build/$(1).pot $(2) $(3)
 @$(BABEL) update --domain $(1) --no-fuzzy-matching --ignore-obsolete --ignore-pot-creation-date --no-wrap \
   -i build/$(1).pot -d $(2)/locale
 @$(BABEL) compile --domain $(1) -d $(2)/locale

@@ -16,6 +16,7 @@ from presence_core.heartbeat_buffer import HeartbeatBuffer
 from presence_core.models import (
     Alert,
     AuditEntry,
+    AuditFact,
     Block,
     BlockRule,
     BlockRuleKind,
@@ -76,6 +77,7 @@ __all__ = [
     "AsyncMinuteSetTracker",
     "AsyncPresence",
     "AuditEntry",
+    "AuditFact",
     "Block",
     "BlockRule",
     "BlockRuleKind",

@@ -11,13 +11,12 @@ import unicodedata
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
+from presence_core import AuditEntry
 from presence_dashboard import language, texts
 
 MINUTE: Final = 60
 HOUR: Final = 3_600
 DAY: Final = 86_400
-
-_UTC_TIME: Final = re.compile(r"((?:until )?)(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) UTC")
 
 # They join letters in Persian and Indic scripts and parts of emoji. Names need them, and they cannot reorder text.
 _JOINERS: Final = frozenset("\u200c\u200d")
@@ -104,17 +103,19 @@ def second(moment: datetime, zone: tzinfo) -> str:
     return f"{at:%Y-%m-%d %H:%M:%S}{offset(at)}"
 
 
-def in_zone(text: str, zone: tzinfo) -> str:
-    """The outcome of an audit entry in the language of the page, with its times, which are stored in UTC, in this zone.
-    The ends of blocks are rounded as everywhere. In a file, for which the zone is ``UTC``, times stay as they are."""
+def outcome(entry: AuditEntry, zone: tzinfo) -> str:
+    """The outcome of an audit entry in the language of the page, with its times in this zone. The ends of blocks are
+    rounded as everywhere. In a file, for which the zone is ``UTC``, times have their seconds. A text of the site or of
+    an older version stays as it is."""
+    if not entry.facts:
+        return entry.outcome
     if zone is UTC:
-        return texts.outcome(text, str)
+        return texts.outcome(entry.facts, _utc, _utc)
+    return texts.outcome(entry.facts, lambda end: minute(end, zone), lambda at: second(at, zone))
 
-    def local(found: re.Match[str]) -> str:
-        at = datetime.fromisoformat(found[2]).replace(tzinfo=UTC)
-        return f"{found[1]}{minute(at, zone) if found[1] else second(at, zone)}"
 
-    return _UTC_TIME.sub(local, texts.outcome(text, lambda end: _UTC_TIME.sub(local, f"until {end}")[6:]))
+def _utc(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def span(seconds: float) -> str:

@@ -44,7 +44,7 @@ PYTHON_PAGES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
             "EndReason", "EndCause", "SignInResult", "PublicBlock", "Page", "Person", "Place", "Counts", "Sample",
             "Event", "EventKind", "DistantLogin", "KickResult", "KickPreview", "MatchedPerson", "Job", "JobState",
             "JobErrorCode", "TimeoutsPreview", "TimeoutsChange",
-            "Block", "BlockRule", "BlockRuleKind", "BlockRulePreview", "AuditEntry",
+            "Block", "BlockRule", "BlockRuleKind", "BlockRulePreview", "AuditEntry", "AuditFact",
             "StaffMember", "StaffRole", "SavedItem", "SavedKind", "Viewer", "EraseReport", "SweepReport",
             "ReshardReport", "Plan", "Health", "NodeHealth", "Finding", "FindingLevel", "WorkerStatus", "Alert",
             "MirrorStatus",

@@ -174,8 +174,8 @@ class BulkKickMethods(Client):
         the event loop.
 
         The audit has an entry with the filter and the number of matches before the first change, and one with the
-        outcome at the end. Replicas are not asked: a failover can lose changes. Cost: that of ``count_sessions``; then
-        one page and O(200·log N) a batch, in about five round trips.
+        outcome at the end. A failover loses no change that this client holds, as of ``change_timeouts``. Cost: that of
+        ``count_sessions``; then one page and O(200·log N) a batch, in about five round trips.
         """
         check.callback("on_progress", on_progress)
         operation = bulk_timeouts.start(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from presence_core.client.base import AsyncClient, Client, awaited
 from presence_core.models import (
     AuditEntry,
+    AuditFact,
     Block,
     BlockRule,
     BlockRulePreview,
@@ -43,8 +44,9 @@ class StaffMethods(Client):
         only_shorten: raise InvalidArgument, with the code "lengthens", and change nothing, if a timeout of one of
         the sessions would be longer. Roles are not checked here. A session on behalf of the user lives at most
         ``on_behalf_timeout``. Sessions that begin after this call are not affected, nor is a login with the id of a
-        live session. Replicas are not asked: a failover can lose the change. Cost: O(S·log N), two round trips; one
-        more if some ended.
+        live session. With ``Settings.confirm_replicas`` this client applies a change again that a failover has lost;
+        ``unconfirmed`` counts those that too few replicas have. Cost: O(S·log N), two round trips; one more if some
+        ended.
         """
         operation = timeouts.change_timeouts(
             self._ctx, uid, session_id,
@@ -203,14 +205,22 @@ class StaffMethods(Client):
         return self._run(audit.denied(self._ctx, by, what, uid, reason))
 
     def audit_note(
-        self, *, by: str, what: str, outcome: str | None = None, uid: str | None = None, reason: str | None = None
+        self,
+        *,
+        by: str,
+        what: str,
+        outcome: str | None = None,
+        uid: str | None = None,
+        reason: str | None = None,
+        facts: Sequence[AuditFact] = (),
     ) -> None:
         """Record an action of staff that no other call records, such as an export. ``audit`` shows it.
 
         what: the action, 1-64 bytes. outcome, reason: 1-500 characters. uid: the user whom it concerns, if it is one
-        user. A repeated call adds a second entry. Cost: O(1), one round trip.
+        user. facts: what it did, in place of ``outcome``, so that pages can say it in their language; at most 2,000
+        characters as JSON. A repeated call adds a second entry. Cost: O(1), one round trip.
         """
-        return self._run(audit.note(self._ctx, by, what, uid, reason, outcome))
+        return self._run(audit.note(self._ctx, by, what, uid, reason, outcome, facts))
 
     def staff(self) -> list[StaffMember]:
         """All staff members by name; those who were removed have the role None. Cost: O(records), one round trip."""

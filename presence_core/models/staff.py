@@ -1,9 +1,9 @@
-"""What staff did: blocks, audit entries, bulk kicks; and staff members, API keys and the report of an erasure."""
+"""What staff did: blocks and bulk kicks; and staff members, API keys and the report of an erasure."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, cast
@@ -32,10 +32,6 @@ BLOCK_FIELDS: Final = ("by", "reason", "message", "ticket", "at", "until", "chan
 def _moment(raw: bytes | None) -> datetime | None:
     number = stored_number(raw)
     return None if number is None else moment(number)
-
-
-def _seconds(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M:%S} UTC"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,53 +75,6 @@ class Block:
             until=_moment(until),
             tickets=tickets,
             changed=_moment(changed),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditEntry:
-    """An action of a staff member, or one that they tried without the right to."""
-
-    at: datetime  #: of denied attempts: the first
-    by: str | None  #: "(others)" for denied attempts under too many names
-    action: str  #: "kick", "block", "revoke_before", "require_sign_in", "change_timeouts", "kick_where", "denied", …
-    uid: str | None = None  #: whom it concerns; of denied attempts the latest; None: no single user
-    session_id: str | None = None
-    reason: str | None = None  #: for staff; of denied attempts the latest
-    message: str | None = None  #: the public text
-    ticket: str | None = None
-    outcome: str = ""  #: "3 sessions ended", "blocked until …", "was not blocked", "kick refused 3 times, last at …"
-    count: int = 1  #: of denied attempts: how many; else 1
-
-    @classmethod
-    def from_reply(cls, written_ms: int, fields: Mapping[bytes, bytes]) -> AuditEntry:
-        """Decode an entry of the stream; ``written_ms`` is of its id."""
-        return cls(
-            at=_moment(fields.get(b"at")) or moment(written_ms),
-            by=optional_text(fields.get(b"by")),
-            action=optional_text(fields.get(b"what")) or "unknown",
-            uid=optional_text(fields.get(b"uid")),
-            session_id=optional_text(fields.get(b"session")),
-            reason=optional_text(fields.get(b"reason")),
-            message=optional_text(fields.get(b"message")),
-            ticket=optional_text(fields.get(b"ticket")),
-            outcome=_outcome(fields),
-        )
-
-    @classmethod
-    def from_denied(
-        cls, by: str, what: str, count: int, first: int, last: int, uid: str | None, reason: str | None
-    ) -> AuditEntry:
-        """Denied attempts of one hour; times in ms."""
-        times = "once" if count == 1 else f"{count} times, last at {_seconds(moment(last))}"
-        return cls(
-            at=moment(first),
-            by=by,
-            action="denied",
-            uid=uid,
-            reason=reason,
-            outcome=f"{what} refused {times}",
-            count=count,
         )
 
 
@@ -355,61 +304,3 @@ class Viewer:
 
     name: str
     since: datetime
-
-
-def _outcome(fields: Mapping[bytes, bytes]) -> str:
-    """The outcome in words: the stored ones, else made from the stored numbers."""
-    if stored := fields.get(b"outcome"):
-        chosen = fields.get(b"filter")
-        return text(stored) + (f"; filter {text(chosen)}" if chosen else "")
-    parts = []
-    if (number := stored_number(fields.get(b"ended"))) is not None:
-        parts.append(f"{number} session{'' if number == 1 else 's'} ended" if number else "no session to end")
-    if (number := stored_number(fields.get(b"demanded"))) is not None:
-        sessions = f"{number} session{'' if number == 1 else 's'}" if number else "no session"
-        parts.append(f"{sessions} to sign in again")
-    if (number := stored_number(fields.get(b"changed"))) is not None:
-        parts.append(_timeouts(fields, number))
-    if until := fields.get(b"until"):
-        end = _moment(until)
-        if fields.get(b"what") == b"revoke_before":
-            parts.append(f"all that began before {_seconds(end)} signed out" if end else "all signed out")
-        else:
-            parts.append(_hold(fields, until))
-    if was := fields.get(b"was"):
-        parts.append("unblocked" if was == b"1" else "was not blocked")
-    return ", ".join(parts)
-
-
-def _timeouts(fields: Mapping[bytes, bytes], number: int) -> str:
-    """The new timeouts, and of how many sessions."""
-    sessions = f"{number} session{'' if number == 1 else 's'}" if number else "no session"
-    given = [
-        f"{name} timeout {text(fields[key])} s" for name, key in (("idle", b"idle"), ("absolute", b"absolute"))
-        if fields.get(key)
-    ]  # fmt: skip
-    return f"{sessions}: {', '.join(given)}"
-
-
-def _hold(fields: Mapping[bytes, bytes], until: bytes) -> str:
-    """The block before and now."""
-
-    def end(raw: bytes) -> str:
-        at = _moment(raw)
-        return f"until {_seconds(at)}" if at else "until unblocked"
-
-    def tickets(raw: bytes | None) -> str:
-        return f" ({text(raw).replace(chr(10), ', ')})" if raw else ""
-
-    was, asked = fields.get(b"was_until"), fields.get(b"asked")
-    now = end(until) + tickets(fields.get(b"tickets"))
-    again = "set again: " if fields.get(b"again") else ""
-    if was is None:
-        return f"{again}blocked {now}"
-    by = text(fields.get(b"was_by", b""))
-    if asked:
-        return f"{again}still blocked {now} by {by}, asked for: {end(asked)}"
-    before, after = _moment(was), _moment(until)
-    is_shorter = after is not None and (before is None or after < before)
-    verb = "block made shorter:" if is_shorter else "blocked"
-    return f"{again}{verb} {now}, before: {end(was)} by {by}{tickets(fields.get(b'was_ticket'))}"

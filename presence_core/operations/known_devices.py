@@ -49,7 +49,7 @@ def rotate_device_key(ctx: Context, by: object, reason: object) -> Op[None]:
     audit = ctx.keys.shards[0].audit  # first: after the change, a repeated call would not write it
     yield [
         call_of(WRITE_AUDIT, (audit,), given_now=ctx.now, audit_cap=ctx.audit_cap, by=actor,
-                action="rotate_device_key", uid="", reason=why, outcome="", filter="")
+                action="rotate_device_key", uid="", reason=why, outcome="", facts="", filter="")
     ]  # fmt: skip
     yield [command(key, "HSET", key, "device_keys", changed)]
     ctx.know_device_keys(changed)

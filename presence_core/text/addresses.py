@@ -67,15 +67,18 @@ def parse_network(text: str) -> Network | None:
 
 # -- a list of proxies ------------------------------------------------------------------------------------------------
 
-_ELEMENTS: Final = re.compile(r'(?:"(?:[^"\\]|\\.)*"|[^",])+')
-_PAIRS: Final = re.compile(r'([A-Za-z]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^\s;"]*)')
+_QUOTED: Final = r'"(?:[^"\\]|\\.)*+"'
+_WHOLE: Final = re.compile(rf'(?:[^"]|{_QUOTED})*+')
+_ELEMENTS: Final = re.compile(rf'(?:[^",]|{_QUOTED})++')
+_PAIRS: Final = re.compile(rf'(?<![A-Za-z])([A-Za-z]++)\s*+=\s*+({_QUOTED}|[^\s;"]*+)')
+"""Anyone may write such a header, so its time is to grow with its length: no character is tried twice."""
 
 
 def forwarded_for(value: str) -> list[str]:
     """Who sent the request to each proxy of a Forwarded header (RFC 7239), the first sender first; "" where a proxy
     does not say."""
     senders = []
-    is_quoted = value.count('"') % 2 == 0  # else the sender has opened a quote that would hide what proxies add
+    is_quoted = _WHOLE.fullmatch(value)  # else the sender has opened a quote that would hide what proxies add
     for element in _ELEMENTS.findall(value) if is_quoted else value.split(","):
         if element.strip():
             pairs = {name.lower(): text for name, text in _PAIRS.findall(element)}

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from presence_core import Page, Presence, SessionFilter
+from presence_core import AuditFact, Page, Presence, SessionFilter
 from presence_core.files.csv_safety import safe_cell
 from presence_dashboard import access
 from presence_dashboard.data.paged_list import ReadPage
@@ -21,6 +21,9 @@ from presence_dashboard.roles import HIDDEN, Right
 
 MAX_ROWS: Final = 100_000
 """Most rows of a file, which is made in memory. The command line exports more."""
+
+MAX_FILTER: Final = 1_500
+"""Characters of a filter in the audit."""
 
 PAGE: Final = 1_000
 
@@ -38,12 +41,12 @@ _MASKED: Final = {"name": "name", "device": "name", **dict.fromkeys(("ip", "last
 @dataclass(frozen=True, slots=True)
 class Export:
     view: str  #: start of the file name
-    noun: str  #: name of a row, for the audit
+    fact: str  #: code of the fact that the audit gets
     right: Right  #: needed right
     columns: tuple[str, ...]
     read_page: ReadPage[Any]
     description: str  #: which rows, in words; safe for Markdown
-    audit_filter: str  #: which rows, for the audit
+    audit_filter: str  #: which rows, for the audit; empty: all
 
     @property
     def audit_name(self) -> str:
@@ -55,8 +58,8 @@ def session_export(presence: Presence, matching: SessionFilter | None, descripti
     def read_page(limit: int, cursor: str | None) -> Page[Any]:
         return presence.list_sessions(matching, limit=limit, cursor=cursor)
 
-    audit_filter = f": {matching.to_json()}" if matching else ""
-    return Export("sessions", "session", "export", SESSION_COLUMNS, read_page, description, audit_filter)
+    audit_filter = matching.to_json() if matching else ""
+    return Export("sessions", "sessions_exported", "export", SESSION_COLUMNS, read_page, description, audit_filter)
 
 
 def pages(export: Export) -> Iterator[Page[Any]]:
@@ -94,5 +97,7 @@ def _shown(item: Any, name: str, masked: frozenset[str]) -> str:
 def log_export(presence: Presence, export: Export, count: int) -> None:
     """Audit who exports how many rows. Called before the file is handed over."""
     actor = access.require(export.right, action=export.audit_name)
-    rows = f"{count:,} {export.noun}{'' if count == 1 else 's'}"
-    presence.audit_note(by=actor.name, what="export", outcome=f"{rows} exported{export.audit_filter}"[:500])
+    facts = [AuditFact(export.fact, {"count": count})]
+    if export.audit_filter:
+        facts.append(AuditFact("filter", {"filter": export.audit_filter[:MAX_FILTER]}))
+    presence.audit_note(by=actor.name, what="export", facts=facts)

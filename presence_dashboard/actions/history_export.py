@@ -23,17 +23,17 @@ COLUMNS: Final[Mapping[HistoryView, tuple[str, ...]]] = {
     "staff": ("at", "by", "action", "count", "uid", "session_id", "outcome", "reason", "message", "ticket"),
 }  # fmt: skip
 
-_NOUNS: Final[Mapping[HistoryView, str]] = {
-    "ended": "ended session",
-    "blocks": "block",
-    "jobs": "bulk kick",
-    "staff": "staff action",
+_FACTS: Final[Mapping[HistoryView, str]] = {
+    "ended": "ended_exported",
+    "blocks": "blocks_exported",
+    "jobs": "jobs_exported",
+    "staff": "actions_exported",
 }
 
 
 def history_export(store: Store, view: HistoryView, query: HistoryQuery, description: str) -> Export:
     given = {name: getattr(query, name) for name in HistoryQuery.__slots__ if getattr(query, name) is not None}
-    audit_filter = "".join(f", {name.replace('_', ' ')} {value}" for name, value in given.items())
+    audit_filter = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in given.items())
     return Export(
-        view, _NOUNS[view], EXPORT[view], COLUMNS[view], page_reader(view, store, query), description, audit_filter
+        view, _FACTS[view], EXPORT[view], COLUMNS[view], page_reader(view, store, query), description, audit_filter
     )

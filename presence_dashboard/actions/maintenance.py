@@ -12,8 +12,8 @@ from typing import Literal
 
 import streamlit as st
 
-from presence_core import Presence, PresenceError, SweepReport
-from presence_dashboard import access, texts
+from presence_core import AuditFact, Presence, PresenceError, SweepReport
+from presence_dashboard import access
 
 MaintenanceKind = Literal["repair", "reindex"]
 
@@ -76,8 +76,9 @@ class MaintenanceRunner:
 
 
 def _audited(presence: Presence, task: MaintenanceRun, report: SweepReport) -> bool:
+    facts = [AuditFact("repaired", {"count": report.repaired}), AuditFact("found_expired", {"count": report.expired})]
     try:
-        presence.audit_note(by=task.by, what=task.kind, outcome=texts.health_repaired(report.repaired, report.expired))
+        presence.audit_note(by=task.by, what=task.kind, facts=facts)
     except PresenceError:
         return False
     return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from presence_core import EraseReport, Presence
+from presence_core import AuditFact, EraseReport, Presence
 from presence_dashboard import access
 
 
@@ -18,5 +18,5 @@ def export_person(presence: Presence, uid: str) -> str:
     """All stored data of a person, as JSON. The export is audited before the file is returned."""
     actor = access.require_fresh("staff", action="export_person", uid=uid)
     found = presence.export_person(uid)
-    presence.audit_note(by=actor.name, what="export_person", uid=uid, outcome="all that is kept of this person")
+    presence.audit_note(by=actor.name, what="export_person", uid=uid, facts=[AuditFact("person_exported")])
     return json.dumps(found, ensure_ascii=False, indent=2)

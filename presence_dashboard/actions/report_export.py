@@ -20,4 +20,4 @@ def report_export(rows: Sequence[Any], as_of: datetime, description: str, audit_
     def read_page(_limit: int, _cursor: str | None) -> Page[Any]:
         return Page(list(rows), None, len(rows), True, len(rows), as_of)
 
-    return Export("shift-report", "staff action", "export", COLUMNS, read_page, description, audit_filter)
+    return Export("shift-report", "actions_exported", "export", COLUMNS, read_page, description, audit_filter)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, Literal
 
-from presence_core import InvalidArgument, Page, Presence, PresenceError, Session, StaffMember, StaffRole
+from presence_core import AuditFact, InvalidArgument, Page, Presence, PresenceError, Session, StaffMember, StaffRole
 from presence_core.files.password_file import VARIABLE, PasswordFile, one_time_password
 from presence_dashboard import access, drafts
 from presence_dashboard.data.store import Store
@@ -171,7 +171,7 @@ def reset_password(presence: Presence, name: str) -> NewPassword:
         raise InvalidArgument("name", "must have a role: add this person first", "no_role")
     with _new_password(file, name) as new:
         open_staff_sessions().sessions.kick(name, by=actor.name, reason=PASSWORD_RESET)
-        presence.audit_note(by=actor.name, what="staff", outcome=f"{name} was given a one-time password")
+        presence.audit_note(by=actor.name, what="staff", facts=[AuditFact("password_given", {"name": name})])
     return new
 
 
@@ -197,5 +197,5 @@ def sign_out(presence: Presence, name: str) -> int:
     """End all sign-ins of a staff member and audit it. Returns their number. They can sign in again."""
     actor = access.require("staff", action=SIGN_OUT)
     count = open_staff_sessions().sessions.kick(name, by=actor.name, reason=SIGNED_OUT).count
-    presence.audit_note(by=actor.name, what="staff", outcome=f"{name} was signed out, {count} sign-ins ended")
+    presence.audit_note(by=actor.name, what="staff", facts=[AuditFact("signed_out", {"name": name, "count": count})])
     return count

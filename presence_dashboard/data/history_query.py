@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, Final, Literal, cast, get_args
 
-from presence_core import AuditEntry, Block, Ended, EndReason, Job, Page, SessionFilter
-from presence_core.models import plain
+from presence_core import AuditEntry, AuditFact, Block, Ended, EndReason, Job, Page, SessionFilter
+from presence_core.models import in_english, plain
 from presence_core.schema.conditions import PERSON_FIELDS
 from presence_dashboard import texts
 from presence_dashboard.data import paged_list
@@ -112,14 +112,21 @@ def _moment(given: datetime | float) -> datetime:
     return given if isinstance(given, datetime) else datetime.fromtimestamp(given, UTC)
 
 
-def outcome(entry: AuditEntry, actor: Actor) -> str:
-    """The outcome of an audit entry. A masked actor does not see a filter, or the network of a rule."""
-    if "ip" in actor.masked and entry.action in ("add_block_rule", "remove_block_rule"):
-        return HIDDEN
-    if actor.masked and entry.action.startswith(_TIMEOUTS_WHERE):
-        return entry.outcome.partition("; filter ")[0]
-    head, exported, _ = entry.outcome.partition(" exported")
-    return f"{head}{exported}" if actor.masked and entry.action == "export" else entry.outcome
+def masked(entry: AuditEntry, actor: Actor) -> AuditEntry:
+    """An audit entry as the actor may see it. A masked actor sees no filter, no network of a rule, and no text of a
+    site or of an older version, which may have one."""
+    facts = entry.facts
+    if actor.masked and entry.outcome and not facts:
+        return replace(entry, outcome=HIDDEN)
+    if "ip" in actor.masked:
+        facts = tuple(
+            AuditFact(fact.code, {**fact.values, "match": HIDDEN}) if "match" in fact.values else fact for fact in facts
+        )
+    if actor.masked:
+        facts = tuple(fact for fact in facts if fact.code != "filter")
+    if facts == entry.facts:
+        return entry
+    return replace(entry, facts=facts, outcome=in_english(facts))
 
 
 def reason(entry: AuditEntry, actor: Actor) -> str | None:
@@ -204,7 +211,8 @@ def _staff(store: Store, query: HistoryQuery, actor: Actor | None, limit: int, c
     def matches(record: AuditEntry) -> bool:
         # Steps of a bulk kick are audited as kick_where_start, kick_where_pause, …
         act = next((act for act in ("kick_where", _TIMEOUTS_WHERE) if record.action.startswith(act)), record.action)
-        why, result = (reason(record, actor), outcome(record, actor)) if actor else (record.reason, record.outcome)
+        why = reason(record, actor) if actor else record.reason
+        result = (masked(record, actor) if actor else record).outcome
         is_wanted = query.act in (None, act) and query.is_by(record.by)
         return is_wanted and query.has_words(why, record.ticket, result)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -23,8 +22,6 @@ MAX_JOB_PAGES: Final = 10
 MAX_END_PAGES: Final = 10
 """Pages of 1,000 ended sessions that are read to count the people of a bulk kick."""
 
-_JOB: Final = re.compile(r"job (\S+): ")
-_ENDED: Final = re.compile(r"(?:^|: )([\d,]+)(?: of [\d,]+)? sessions? ended")
 _BULK_STEP: Final = "kick_where"
 
 
@@ -191,20 +188,19 @@ def _rows(entries: Iterable[AuditEntry], bulk: Mapping[str, BulkKick]) -> Iterat
 
 def job_id(entry: AuditEntry) -> str | None:
     """The bulk kick that an entry is about."""
-    found = _JOB.match(entry.outcome) if entry.action.startswith(_BULK_STEP) else None
-    return found[1] if found else None
+    jobs = (fact.values["job"] for fact in entry.facts if "job" in fact.values)
+    return next((str(job) for job in jobs), None)
 
 
 def _sessions(entry: AuditEntry) -> int | None:
     """The sessions that an action ended. A bulk kick counts where it began, with its final figure."""
     if entry.action != "kick":
         return None
-    found = _ENDED.search(entry.outcome)
-    return int(found[1].replace(",", "")) if found else 0
+    return sum(int(fact.values["count"] or 0) for fact in entry.facts if fact.code == "ended")
 
 
 def _blocks(entry: AuditEntry) -> bool:
-    return "blocked until" in entry.outcome
+    return any("until" in fact.values for fact in entry.facts)
 
 
 def _members(rows: Iterable[ReportRow]) -> tuple[MemberReport, ...]:

@@ -23,7 +23,7 @@ from typing import Any, Final, TypeVar, cast
 
 import streamlit as st
 
-from presence_core import LoginRefused, Presence, PresenceError, Session, Validation
+from presence_core import AuditFact, LoginRefused, Presence, PresenceError, Session, Validation
 from presence_core.files.password_file import PasswordFile, StoredPassword
 from presence_core.text.addresses import parse_address
 from presence_dashboard import texts
@@ -280,7 +280,7 @@ class StaffSessions:
     def log_chosen_password(self, name: str) -> None:
         """Audit that a staff member chose their password. If that fails, the password stays."""
         try:
-            self._presence().audit_note(by=name, what="staff", outcome=f"{name} chose a password")
+            self._presence().audit_note(by=name, what="staff", facts=[AuditFact("password_chosen", {"name": name})])
         except PresenceError as error:
             _log.warning("%s chose a password, but could not audit it: %s", literal(name), error)
 

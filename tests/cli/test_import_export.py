@@ -106,7 +106,7 @@ def test_a_csv_export_holds_no_formula(p: P, run: Run, tmp_path: Path) -> None:
     code, out, _ = run("export", "--uid", "a:b", "-o", file, "--json")
     assert json.loads(out) == {"sessions": 1, "file": str(file)}
     assert next(csv.DictReader(io.StringIO(file.read_text("utf-8"))))["aliases"] == 'comma, "quote"'
-    assert p.audit().items[0].outcome == 'sessions exported to a file: {"uid": "a:b"}'
+    assert p.audit().items[0].outcome == 'sessions exported to a file, filter {"uid": "a:b"}'
 
 
 @on("valkey-sync")

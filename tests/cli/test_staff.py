@@ -112,7 +112,11 @@ def test_change_timeouts_of_all_that_match(p: P, run: Run) -> None:
         0, ["3 live sessions match, as of TIME UTC.", "Of these, 2 would be shorter, 1 longer; 0 would end at once."]
     )  # fmt: skip
     why = ("--reason", "kiosk", "--by", "sue")
-    assert run(*change, *why, typed="2\n")[0] == 1
+    code, _, asked = run(*change, *why, typed="2\n")
+    assert (code, without_times(asked).splitlines()[-1]) == (
+        1, "To change them, type the number of sessions: Nothing was done."
+    )  # fmt: skip
+    assert "as of TIME UTC. Of these, 2 would be shorter, 1 longer; 0 would end at once.\n" in without_times(asked)
     assert run(*change, *why, "--yes")[::2] == (
         2, "expected must be given with --yes: the most sessions that may change.\n"
     )  # fmt: skip

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from presence_dashboard.components import pagination
-from presence_dashboard.format import clock, in_zone, minute, second
+from presence_dashboard.format import clock, minute, second
 
 BERLIN = ZoneInfo("Europe/Berlin")
 TWICE = [datetime(2026, 10, 25, hour, 30, tzinfo=UTC) for hour in (0, 1)]
@@ -19,7 +19,6 @@ def test_a_time_that_a_clock_shows_twice_has_its_offset() -> None:
     assert [clock(at, BERLIN) for at in TWICE] == ["02:30:00 +02:00", "02:30:00 +01:00"]
     assert [minute(at, BERLIN).partition(", ")[2] for at in TWICE] == ["02:30 +02:00", "02:30 +01:00"]
     assert second(TWICE[1], BERLIN) == "2026-10-25 02:30:00 +01:00"
-    assert in_zone("job x: then 2026-10-25 00:30:00 UTC", BERLIN) == "job x: then 2026-10-25 02:30:00 +02:00"
 
 
 def test_other_times_have_none() -> None:

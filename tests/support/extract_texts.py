@@ -8,7 +8,7 @@ from typing import IO, Any
 
 Ids = str | tuple[str, ...]
 
-FUNCTIONS = {"_": 1, "gettext": 1, "ngettext": 2, "Sentence": 1, "Counted": 2}
+FUNCTIONS = {"_": {1}, "gettext": {1}, "ngettext": {2}, "Sentence": {1}, "Counted": {2}, "Form": {1, 2}}
 """Function → how many of its arguments are texts."""
 
 
@@ -30,7 +30,7 @@ def extract_texts(
         name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
         given = [text.value for text in call.args if isinstance(text, ast.Constant) and isinstance(text.value, str)]
         if name in FUNCTIONS and given:
-            assert len(given) == FUNCTIONS[name], f"line {call.lineno}"
+            assert len(given) in FUNCTIONS[name], f"line {call.lineno}"
             keyword = "gettext" if len(given) == 1 else "ngettext"  # a name that Babel knows
             yield call.lineno, keyword, given[0] if len(given) == 1 else tuple(given), []
 

@@ -23,7 +23,7 @@ from presence_core.cli.output import ProgressLine, count_of, print_error, print_
 from presence_core.client import Presence
 from presence_core.errors import InvalidArgument, LoginRefused, PresenceError
 from presence_core.files.csv_safety import safe_cell
-from presence_core.models import Login, Session, plain
+from presence_core.models import AuditFact, Login, Session, plain
 from presence_core.operations.sessions.login import BATCH
 
 
@@ -49,17 +49,17 @@ def add_commands(add_command: AddCommand) -> None:
 def _export(presence: Presence, args: argparse.Namespace) -> int:
     filter = session_filter(args)
     sessions = presence.iter_sessions(filter if filter.given else None)
-    suffix = f": {filter.to_json()}" if filter.given else ""
     by, path = actor(args), "-" if args.output is None else args.output
     format = args.format or ("csv" if path.endswith(".csv") else "jsonl")
-    target = "standard output" if path == "-" else "a file"
-    outcome = f"sessions exported to {target}{suffix}"[:500]
+    facts = [AuditFact("exported_to_output" if path == "-" else "exported_to_file")]
+    if filter.given:
+        facts.append(AuditFact("filter", {"filter": filter.to_json()[:1500]}))
     if path == "-":  # the audit entry comes before the data, also in a temporary file, so it has no count
-        presence.audit_note(by=by, what="export", outcome=outcome)
+        presence.audit_note(by=by, what="export", facts=facts)
         print_error(f"{count_of(_write_to_stdout(sessions, format), 'session')}.")
         return 0
     with _new_file(path) as (out, commit):
-        presence.audit_note(by=by, what="export", outcome=outcome)
+        presence.audit_note(by=by, what="export", facts=facts)
         count = write_sessions(sessions, out, format)
         commit()
     print_result(args, {"sessions": count, "file": path}, [f"{count_of(count, 'session')} in {path}"])
@@ -143,8 +143,7 @@ def _import(presence: Presence, args: argparse.Namespace) -> int:
             print_result(args, {"lines": len(offsets), "imported": 0, "refused": {}}, [sentence])
             return 0
         with _open_tokens(args.tokens) as tokens:
-            outcome = f"{count_of(len(offsets), 'session')} to import"
-            presence.audit_note(by=actor(args), what="import", outcome=outcome)
+            presence.audit_note(by=actor(args), what="import", facts=[AuditFact("to_import", {"count": len(offsets)})])
             imported, refused = _send(presence, source, offsets, tokens, progress)
     codes = Counter(error.code for error in refused)
     lines = [f"Imported {count_of(imported, 'session')}."]

@@ -10,6 +10,7 @@ from presence_core.cli.arguments import AddCommand, actor, add_by, add_staff_fie
 from presence_core.cli.output import count_of, print_result, to_json
 from presence_core.cli.prompts import confirm_text
 from presence_core.client import Presence
+from presence_core.models import AuditFact
 
 
 def add_commands(add_command: AddCommand) -> None:
@@ -63,6 +64,6 @@ def _export_person(presence: Presence, args: argparse.Namespace) -> int:
     stored = [data["person"]["last_seen"], *(data[name] for name in ("sessions", "ended", "audit", "events", "block"))]
     if any(stored):
         presence.audit_note(by=actor(args), what="export_person", uid=args.uid,
-                            outcome="all that is kept of this person")  # fmt: skip
+                            facts=[AuditFact("person_exported")])  # fmt: skip
     print(to_json(data))
     return 0 if any(stored) else 1

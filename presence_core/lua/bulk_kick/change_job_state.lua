@@ -6,10 +6,10 @@
 -- include: staff/audit_entry
 -- include: bulk_kick/fencing_epoch
 -- KEYS: 1 job 2 running 3 audit
--- ARGV: 1 now|'' 2 policy's audit cap 3 id 4 pause|resume|cancel 5 by 6 outcome for the audit 7 seconds that it is kept
+-- ARGV: 1 now|'' 2 policy's audit cap 3 id 4 pause|resume|cancel 5 by 6 facts for the audit 7 seconds that it is kept
 -- returns: {1: changed; 0: it had this state already; -1: not possible from this state, the state before|'', epoch}
 local job, running, audit = unpack(KEYS)
-local given_now, audit_cap, id, change, by, outcome, keep = unpack(ARGV, 1, ARGS)
+local given_now, audit_cap, id, change, by, facts, keep = unpack(ARGV, 1, ARGS)
 local now = clock(given_now)
 local bad = foreign('HLEN', job, 'SCARD', running, 'XLEN', audit)
 if bad then return bad end
@@ -27,5 +27,5 @@ if change == 'cancel' then redis.call('HSET', job, 'finished', ms(now)) end
 redis.call('EXPIRE', job, keep)
 redis.call(change == 'pause' and 'SREM' or 'SADD', running, id) -- a cancelled job until it is closed
 write_audit_entry(audit, audit_cap, ms(now), by, 'kick_where_' .. change, {reason = reason, ticket = ticket},
-                  'outcome', outcome)
+                  'facts', facts)
 return {1, before, epoch}

@@ -8,10 +8,10 @@
 -- include: bulk_kick/fencing_epoch
 -- KEYS: 1 job 2 running 3 audit
 -- ARGV: 1 now|'' 2 policy's audit cap 3 id 4 token|'' 5 done|failed|cancelled 6 error|'' 7 its code|''
---       8 outcome for the audit 9 seconds that it is kept 10 sessions that it has looked at|'' (cancelled)
+--       8 facts for the audit 9 seconds that it is kept 10 sessions that it has looked at|'' (cancelled)
 -- returns: 1; 0: it was paused or cancelled, or another runner has claimed it
 local job, running, audit = unpack(KEYS)
-local given_now, audit_cap, id, token, new_state, error_text, error_code, outcome, keep, examined =
+local given_now, audit_cap, id, token, new_state, error_text, error_code, facts, keep, examined =
   unpack(ARGV, 1, ARGS)
 local now, cancelled = clock(given_now), new_state == 'cancelled'
 local bad = foreign('HLEN', job, 'SCARD', running, 'XLEN', audit)
@@ -32,5 +32,5 @@ redis.call('HDEL', job, 'cursor') -- it names a session
 redis.call('EXPIRE', job, keep)
 redis.call('SREM', running, id)
 write_audit_entry(audit, audit_cap, ms(now), by or '', 'kick_where',
-                  {reason = reason, message = message, ticket = ticket}, 'outcome', outcome)
+                  {reason = reason, message = message, ticket = ticket}, 'facts', facts)
 return 1

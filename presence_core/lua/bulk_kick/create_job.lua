@@ -5,11 +5,11 @@
 -- include: staff/audit_entry
 -- KEYS: 1 job 2 jobs 3 running 4 audit
 -- ARGV: 1 now|'' 2 policy's audit cap 3 id 4 seconds that it is kept 5 jobs that are listed, at most 6 token of the
---       runner|'' 7 by 8 reason 9 message|'' 10 ticket|'' 11 outcome for the audit 12 delay: no runner may claim it
+--       runner|'' 7 by 8 reason 9 message|'' 10 ticket|'' 11 facts for the audit 12 delay: no runner may claim it
 --       for so many ms 13… field, value: the rest of the job
 -- returns: 1; 0: it was there already
 local job, jobs, running, audit = unpack(KEYS)
-local given_now, audit_cap, id, keep, most_listed, token, by, reason, message, ticket, outcome, delay =
+local given_now, audit_cap, id, keep, most_listed, token, by, reason, message, ticket, facts, delay =
   unpack(ARGV, 1, ARGS)
 local now = clock(given_now)
 local bad = foreign('HLEN', job, 'ZCARD', jobs, 'SCARD', running, 'XLEN', audit)
@@ -25,5 +25,5 @@ redis.call('ZADD', jobs, now, id)
 redis.call('ZREMRANGEBYRANK', jobs, 0, -most_listed - 1)
 redis.call('SADD', running, id)
 write_audit_entry(audit, audit_cap, ms(now), by, 'kick_where_start',
-                  {reason = reason, message = message, ticket = ticket}, 'outcome', outcome)
+                  {reason = reason, message = message, ticket = ticket}, 'facts', facts)
 return 1

@@ -7,6 +7,7 @@
 -- include: login/limits
 -- include: login/labels
 -- include: login/lists
+-- include: sessions/list_on_behalf
 -- include: sessions/authentication
 -- include: login/odd_login
 -- include: staff/audit_entry

@@ -1,18 +1,19 @@
 #!lua flags=allow-oom
--- Change the timeouts of live sessions of one user: in the record, in its TTL and in the list of deadlines. No other
--- script changes them.
+-- Change the timeouts of live sessions of one user: in the record, in its TTL and in the lists that have deadlines. No
+-- other script changes them.
 -- include: sessions/session_state
 -- include: sessions/on_behalf
+-- include: sessions/list_on_behalf
 -- include: sessions/end_session
 -- include: staff/audit_entry
--- KEYS: 1 sessions 2 deadlines 3 closing 4 meta 5 audit 6 devices 7… the record of each session; then the messages of
---       sign-ins that are required of them
+-- KEYS: 1 sessions 2 deadlines 3 closing 4 meta 5 audit 6 devices 7 sessions on behalf of users 8… the record of
+--       each session; then the messages of sign-ins that are required of them
 -- ARGV: 1 now|'' 2 record TTL 0|1 3 most audit entries 4 uid 5 by 6 reason 7 session id|'' (of the audit entry)
 --       8 idle s|'' 9 absolute s|'' (each session keeps its own) 10 the most of an absolute timeout on behalf of the
 --       user, s 11 only shorten 0|1 12 audited 0|1 13 logins before, ms|'' 14 number of sids, 15… sids
 -- returns: {now, {sid, last seen, core, …}} of the live sessions among them; {field}: this timeout of one of them would
 --          be longer, so nothing was changed
-local sessions, deadlines, closing, meta, audit, devices = unpack(KEYS, 1, 6)
+local sessions, deadlines, closing, meta, audit, devices, on_behalf = unpack(KEYS, 1, 7)
 local given_now, ttl, max_audit, uid, by, reason, session, given_idle, given_absolute, most_on_behalf, only_shorten,
   audited, before, number = unpack(ARGV, 1, ARGS)
 local now, found = clock(given_now), {}
@@ -29,7 +30,7 @@ local function new_timeouts(sid, seen, login, idle, absolute)
 end
 
 for i = 1, number do
-  local sid, record = ARGV[ARGS + i], KEYS[6 + i]
+  local sid, record = ARGV[ARGS + i], KEYS[7 + i]
   local ref = uid .. ':' .. sid
   local state, row = state_of(now, sessions, closing, meta, ref, record)
   local login, idle, absolute
@@ -41,8 +42,8 @@ for i = 1, number do
       if new_idle > idle then return {'idle_timeout'} end
     end
     local core = struct.pack('>I8I4I4', login, new_idle, new_absolute) .. string.sub(row[R.core], 17)
-    found[#found + 1] = {sid = sid, ref = ref, record = record, seen = row[R.seen], core = core, login = login,
-                         absolute = new_absolute}
+    found[#found + 1] = {sid = sid, ref = ref, record = record, seen = row[R.seen], core = core,
+                         absolute = new_absolute, last = login + new_absolute * 1000}
   end
 end
 
@@ -50,12 +51,13 @@ local changed, longest = {}, {absolute = 0}
 for _, e in ipairs(found) do
   redis.call('HSET', e.record, 'c', e.core)
   redis.call('ZADD', deadlines, 'XX', ms((deadline_of(tonumber(e.seen), e.core))), e.ref)
-  if ttl == '1' then redis.call('PEXPIREAT', e.record, ms(e.login + (e.absolute + 86400) * 1000)) end
+  if ttl == '1' then redis.call('PEXPIREAT', e.record, ms(e.last + 86400000)) end
+  if is_on_behalf(e.sid) then list_on_behalf(on_behalf, {ttl = ttl == '1'}, now, e.ref, e.last) end
   if e.absolute > longest.absolute then longest = e end
   changed[#changed + 1], changed[#changed + 2], changed[#changed + 3] = e.sid, e.seen, e.core
 end
 if longest.core then extend_devices({ttl = ttl == '1'}, devices, longest.core) end
-for i = 7 + number, #KEYS do redis.call('EXPIRE', KEYS[i], longest.absolute + 86400, 'GT') end
+for i = 8 + number, #KEYS do redis.call('EXPIRE', KEYS[i], longest.absolute + 86400, 'GT') end
 if audited == '1' then
   write_audit_entry(audit, max_audit, ms(now), by, 'change_timeouts', {uid = uid, session = session, reason = reason},
                     'changed', #found, 'idle', given_idle, 'absolute', given_absolute)

@@ -3,6 +3,7 @@
 -- include: clock
 -- include: key_types
 -- include: staff/audit_entry
+-- include: staff/audit_facts
 -- KEYS: 1 saved 2 audit
 -- ARGV: 1 now|'' 2 audit cap 3 kind 4 owner|'' for a shared list 5 name 6 save|remove 7 text 8 by 9 former name|''
 --   10 how many items a list may have 11 how many bytes 12 how many lists there may be
@@ -33,8 +34,9 @@ if action == 'save' and #record > tonumber(bytes) then return {-2, now} end
 -- Nothing below can fail.
 if count == 0 then redis.call('HDEL', saved, field) else redis.call('HSET', saved, field, record) end
 if owner == '' then
-  local outcome = kind .. ' "' .. name .. '" ' .. (action == 'save' and 'saved' or 'removed') .. ' for everyone'
-  if former ~= '' and former ~= name then outcome = outcome .. ', was "' .. former .. '"' end
-  write_audit_entry(audit, audit_cap, now, by, 'shared_item', {}, 'outcome', outcome)
+  local renamed = former ~= '' and former ~= name
+  local code = action ~= 'save' and 'item_removed' or renamed and 'item_renamed' or 'item_saved'
+  write_audit_entry(audit, audit_cap, now, by, 'shared_item', {}, 'facts',
+                    write_facts({code, 'kind', kind, 'name', name, 'former', renamed and former}))
 end
 return {1, now}

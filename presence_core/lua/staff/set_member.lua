@@ -3,6 +3,7 @@
 -- include: clock
 -- include: sessions/end_session
 -- include: staff/audit_entry
+-- include: staff/audit_facts
 -- KEYS: 1 staff 2 audit 3 saved
 -- ARGV: 1 now|'' 2 audit cap 3 name 4 role|'removed' 5 by 6 set|add|seed|force 7 how many records there may be
 --   8… the kinds of saved items
@@ -37,12 +38,14 @@ if old_role == 'admin' and mode ~= 'force' and not has_other_admin() then return
 
 -- Nothing below can fail.
 local record = table.concat({role, ms(now), by}, '\n')
-local before = old_role and old_role ~= 'removed' and ', was ' .. old_role or ''
-local outcome = name .. (role == 'removed' and ' is no longer on the staff' or ' is now ' .. role) .. before
-if mode == 'force' then outcome = outcome .. ' (glass broken)' end
+local before = old_role ~= 'removed' and old_role
+local code = role == 'removed' and (before and 'role_taken' or 'role_removed')
+  or before and 'role_changed' or 'role_given'
 redis.call('HSET', staff, name, record)
 if role == 'removed' then
   for i = ARGS + 1, #ARGV do redis.call('HDEL', saved, ARGV[i] .. '\n' .. name) end
 end
-write_audit_entry(audit, audit_cap, ms(now), by, 'staff', {}, 'outcome', outcome)
+local glass = mode == 'force' and {'glass_broken'} or nil
+write_audit_entry(audit, audit_cap, ms(now), by, 'staff', {}, 'facts',
+                  write_facts({code, 'name', name, 'role', role, 'before', before}, glass))
 return {1, record}

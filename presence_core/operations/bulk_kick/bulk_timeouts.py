@@ -12,12 +12,12 @@ from typing import Final
 
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument
-from presence_core.models import Session, TimeoutsChange, TimeoutsPreview, login_ms, moment
+from presence_core.models import AuditFact, Session, TimeoutsChange, TimeoutsPreview, login_ms, moment, write_facts
 from presence_core.models.timeouts import is_changed, is_longer, predict
 from presence_core.operations.bulk_kick.creation import check_expected, check_filter, count_matches, freeze
-from presence_core.operations.bulk_kick.jobs import number_of_sessions
 from presence_core.operations.bulk_kick.runner import BATCH
 from presence_core.operations.context import LIVE, Context, FoundSession, found_rows
+from presence_core.operations.durability.held_changes import check_capacity, read_confirmations, wait_calls
 from presence_core.operations.permissions import BULK_TIMEOUTS_NEEDS, require
 from presence_core.operations.search import list_sessions
 from presence_core.operations.sessions.read import read_call
@@ -26,6 +26,7 @@ from presence_core.operations.staff.timeouts import (
     TimeoutsRequest,
     check_only_shorten,
     check_timeouts,
+    hold_timeouts,
 )
 from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first
 from presence_core.scripts.staff import CHANGE_TIMEOUTS, WRITE_AUDIT
@@ -82,6 +83,7 @@ def start(
     shortens = check_only_shorten(only_shorten)
     speed = None if pace is None else check.whole("pace", pace, 1, 100_000)
     yield CHECKED
+    check_capacity(ctx)
     yield from require(ctx.keys.shards, BULK_TIMEOUTS_NEEDS)
     frozen, now = yield from freeze(ctx, wanted, writes=True)
     total = yield from count_matches(ctx, frozen, now, {})
@@ -89,9 +91,9 @@ def start(
     assert frozen.before is not None
     request = TimeoutsRequest("", "", idle, absolute, actor, note, shortens, audited=False, before=frozen.before)
     walk = Walk(ctx, request, TimeoutsChange(frozen, total), now, limit, speed)
-    only = ", only where that is shorter" if shortens else ""
-    found = f"{number_of_sessions(total)} match, at most {limit:,} may change"
-    yield [walk.audit_call(_START, f"{found}: {_words(request)}{only}")]
+    only = [AuditFact("only_shorter")] if shortens else []
+    found = AuditFact("timeouts_match", {"count": total, "most": limit})
+    yield [walk.audit_call(_START, found, *_given(request), *only)]
     return walk
 
 
@@ -124,8 +126,8 @@ class Walk:
         has_more = len(chosen) < len(matches)
         self.over = has_more or self._cursor is None
         if self.over:
-            stopped = ". Stopped: more sessions match than expected" if has_more else ""
-            yield [self.audit_call(_END, _done(self.change) + stopped)]
+            stopped = [AuditFact("stopped")] if has_more else []
+            yield [self.audit_call(_END, *_done(self.change), *stopped)]
         if has_more:
             raise InvalidArgument(
                 "expected",
@@ -138,15 +140,18 @@ class Walk:
         ctx = self._ctx
         found = yield from self._read(sessions)
         live = [session for session in sessions if session.ref in found]
-        replies = (yield [self._call(found[session.ref]) for session in live]) if live else []
+        shards = [ctx.shard(session.uid) for session in live]
+        replies = (yield [*(self._call(found[s.ref]) for s in live), *wait_calls(ctx, shards)]) if live else []
+        replicas = read_confirmations(ctx, shards, replies)
         counts = dict.fromkeys(("shortened", "lengthened", "ended", "skipped"), 0)
         ended = []
-        for before, raw in zip(live, replies, strict=True):
+        for before, raw in zip(live, replies, strict=False):
             reply = CHANGE_TIMEOUTS.reply(raw)
             counts["skipped"] += bool(reply.longer)
             for _, seen, core in reply.changed:
                 row = found[before.ref].row._replace(seen=seen, core=core)
                 after = dataclasses.replace(found[before.ref], row=row).session()
+                hold_timeouts(ctx, replicas, self._request, found[before.ref].session(), after)
                 counts["lengthened"] += is_longer(before, after)
                 counts["shortened"] += is_changed(before, after) and not is_longer(before, after)
                 if after.expires_at <= moment(reply.now):
@@ -173,10 +178,11 @@ class Walk:
         call.repeatable = True  # without an entry in the audit, a second time changes nothing more
         return call
 
-    def audit_call(self, action: str, outcome: str) -> Call:
+    def audit_call(self, action: str, *facts: AuditFact) -> Call:
         ctx, request = self._ctx, self._request
         return call_of(WRITE_AUDIT, (ctx.keys.shards[0].audit,), given_now=ctx.now, audit_cap=ctx.audit_cap,
-                       by=request.by, action=action, uid="", reason=request.reason, outcome=outcome,
+                       by=request.by, action=action, uid="", reason=request.reason, outcome="",
+                       facts=write_facts(*facts),
                        filter=self.change.filter.to_json())  # fmt: skip
 
 
@@ -184,16 +190,16 @@ def _seconds(given: int | str) -> int | None:
     return given if isinstance(given, int) else None
 
 
-def _words(request: TimeoutsRequest) -> str:
-    given = (("idle", request.idle), ("absolute", request.absolute))
-    return ", ".join(f"{name} timeout {seconds} s" for name, seconds in given if seconds)
+def _given(request: TimeoutsRequest) -> list[AuditFact]:
+    given = (("idle_timeout", request.idle), ("absolute_timeout", request.absolute))
+    return [AuditFact(code, {"seconds": seconds}) for code, seconds in given if seconds]
 
 
-def _done(change: TimeoutsChange) -> str:
-    """ "3 sessions: 2 shortened, 1 lengthened" """
+def _done(change: TimeoutsChange) -> list[AuditFact]:
+    """ "3 sessions, 2 shortened, 1 lengthened" """
     counts = (
-        (change.shortened, "shortened"), (change.lengthened, "lengthened"), (change.ended, "ended as older"),
-        (change.skipped, "left alone as they would be longer"),
+        (change.shortened, "shortened"), (change.lengthened, "lengthened"), (change.ended, "ended_as_older"),
+        (change.skipped, "left_alone"),
     )  # fmt: skip
-    parts = ", ".join(f"{count:,} {words}" for count, words in counts if count) or "nothing to change"
-    return f"{number_of_sessions(change.matched)}: {parts}"
+    parts = [AuditFact(code, {"number": count}) for count, code in counts if count] or [AuditFact("nothing_to_change")]
+    return [AuditFact("timeouts_of", {"count": change.matched}), *parts]

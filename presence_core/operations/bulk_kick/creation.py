@@ -12,8 +12,8 @@ from typing import Final
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument, Unavailable
 from presence_core.filters import SessionFilter
-from presence_core.models import Job, KickPreview, MatchedPerson, moment
-from presence_core.operations.bulk_kick.jobs import KEEP, NOT_BEFORE, corrupt_job, number_of_sessions, read_job
+from presence_core.models import AuditFact, Job, KickPreview, MatchedPerson, moment, write_facts
+from presence_core.operations.bulk_kick.jobs import KEEP, NOT_BEFORE, corrupt_job, read_job
 from presence_core.operations.context import LIVE, Context, found_rows
 from presence_core.operations.permissions import BULK_KICK_NEEDS, require
 from presence_core.operations.search import list_sessions
@@ -89,12 +89,12 @@ def start(
         "filter": frozen.to_json(), "frozen": now, "exclude": refs, "total": total, "expected": limit,
         "pace": speed, "needs": " ".join([*frozen.needs, *([NOT_BEFORE] if wait else [])]),
     }  # fmt: skip
-    outcome = f"job {job_id}: {number_of_sessions(total)} match, at most {limit:,} may be ended"
+    fact = AuditFact("job_started", {"job": job_id, "count": total, "most": limit})
     yield [
         call_of(CREATE_JOB, (shard.job(job_id), shard.jobs, shard.running, shard.audit),
                 *(word for pair in fields.items() for word in pair),
                 given_now=ctx.now, audit_cap=ctx.audit_cap, id=job_id, keep=KEEP, most_listed=MAX_LISTED, token=token,
-                by=actor, reason=note, message=public, ticket=case, outcome=outcome, delay=wait * 1000)
+                by=actor, reason=note, message=public, ticket=case, facts=write_facts(fact), delay=wait * 1000)
     ]  # fmt: skip
     job = yield from read_job(ctx, job_id)
     if job is None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from presence_core import validation as check
 from presence_core.errors import CorruptData, Unavailable
 from presence_core.filters import SessionFilter
-from presence_core.models import JOB_FIELDS, Job, Page, moment, text
+from presence_core.models import JOB_FIELDS, AuditFact, Job, Page, moment, text
 from presence_core.operations.context import Context
 from presence_core.operations.cursors import make_cursor, read_cursor
 from presence_core.operations.merged_lists import Entry, MergedLists, ZsetPart, is_zset_position, scan
@@ -148,6 +148,8 @@ def number_of_sessions(number: int) -> str:
     return f"{number:,} {'session' if number == 1 else 'sessions'}"
 
 
-def ended_of(kicked: int, job: Job | None) -> str:
+def ended_of(kicked: int, job_id: str, job: Job | None) -> AuditFact:
     """ "12 of 34 sessions ended": the figures of the audit, the same as ``Job.kicked`` and ``Job.total``."""
-    return f"{kicked:,} of {number_of_sessions(job.total)} ended" if job else f"{number_of_sessions(kicked)} ended"
+    if job is None:
+        return AuditFact("job_lost", {"job": job_id, "count": kicked})
+    return AuditFact("job_ended", {"job": job_id, "kicked": kicked, "count": job.total})

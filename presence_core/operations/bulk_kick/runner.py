@@ -19,7 +19,17 @@ from typing import Any, Final, Literal, NamedTuple
 from presence_core import validation as check
 from presence_core.errors import CorruptData, InvalidArgument, Unavailable
 from presence_core.keyspace import Shard
-from presence_core.models import JOB_FIELDS, Job, JobErrorCode, KickResult, Session, login_ms, text
+from presence_core.models import (
+    JOB_FIELDS,
+    AuditFact,
+    Job,
+    JobErrorCode,
+    KickResult,
+    Session,
+    login_ms,
+    text,
+    write_facts,
+)
 from presence_core.operations.bulk_kick.jobs import (
     KEEP,
     KNOWN_NEEDS,
@@ -318,12 +328,14 @@ class Run:
             self.confirmed = False
             unconfirmed = _not_confirmed(self._unsettled, ctx.settings.confirm_replicas)
             error, code = f"{error} {unconfirmed}".lstrip(), code or "unconfirmed"
-        failure = f", then it failed: {error}" if state == "failed" else f". {error}" if error else ""
-        outcome = f"job {self.id}: {ended_of(kicked, self.job)}{failure}"
+        facts = [ended_of(kicked, self.id, self.job)]
+        if error:
+            facts.append(AuditFact("then_failed" if state == "failed" else "with_error", {"error": error}))
         keys = (shard.job(self.id), shard.running, shard.audit)
         _, *job_replies = yield [
             call_of(CLOSE_JOB, keys, given_now=ctx.now, audit_cap=ctx.audit_cap, id=self.id, token=self._token,
-                    new_state=state, error_text=error, error_code=code, outcome=outcome, keep=KEEP, examined=examined),
+                    new_state=state, error_text=error, error_code=code, facts=write_facts(*facts), keep=KEEP,
+                    examined=examined),
             *job_calls(ctx, self.id),
         ]  # fmt: skip
         self.job = decode_job(self.id, job_replies) or self.job

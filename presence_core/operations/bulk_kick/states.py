@@ -6,7 +6,7 @@ from typing import Final
 
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument
-from presence_core.models import Job, text
+from presence_core.models import AuditFact, Job, text, write_facts
 from presence_core.operations.bulk_kick.jobs import KEEP, corrupt_job, ended_of, raise_fences, read_job
 from presence_core.operations.context import Context
 from presence_core.scripts.bulk_kick import CHANGE_JOB_STATE, CLOSE_JOB
@@ -14,7 +14,7 @@ from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first
 
 UNKNOWN_JOB: Final = "must be of a known job: jobs are kept for 30 days after their end"
 
-_PAST_TENSE: Final = {"pause": "paused", "resume": "resumed", "cancel": "cancelled"}
+_FACTS: Final = {"pause": "job_paused", "resume": "job_resumed", "cancel": "job_cancelled"}
 
 
 @checked_first
@@ -26,11 +26,11 @@ def change_state(ctx: Context, change: str, job_id: object, by: object) -> Op[Jo
     job = yield from read_job(ctx, known_id)
     if job is None:
         raise InvalidArgument("job_id", UNKNOWN_JOB, "unknown")
-    outcome = f"job {known_id}: {_PAST_TENSE[change]}"  # CLOSE_JOB says how many it has ended, when that is final
+    fact = AuditFact(_FACTS[change], {"job": known_id})  # CLOSE_JOB says how many it has ended, when that is final
     keys = (shard.job(known_id), shard.running, shard.audit)
     [reply] = yield [
         call_of(CHANGE_JOB_STATE, keys, given_now=ctx.now, audit_cap=ctx.audit_cap, id=known_id, change=change,
-                by=actor, outcome=outcome, keep=KEEP)
+                by=actor, facts=write_facts(fact), keep=KEEP)
     ]  # fmt: skip
     changed = CHANGE_JOB_STATE.reply(reply)
     if changed.is_refused:
@@ -53,10 +53,10 @@ def stop_runners(ctx: Context, job: Job, epoch: int, *, cancelled: bool) -> Op[i
     kicked = sum(fence.kicked for fence in (yield from raise_fences(ctx, job.id, epoch)))
     if cancelled:
         shard = ctx.keys.shards[0]
-        outcome = f"job {job.id}: {ended_of(kicked, job)}, then it was cancelled"
+        facts = write_facts(ended_of(kicked, job.id, job), AuditFact("then_cancelled"))
         keys = (shard.job(job.id), shard.running, shard.audit)
         yield [
             call_of(CLOSE_JOB, keys, given_now=ctx.now, audit_cap=ctx.audit_cap, id=job.id, token="",
-                    new_state="cancelled", error_text="", error_code="", outcome=outcome, keep=KEEP, examined="")
+                    new_state="cancelled", error_text="", error_code="", facts=facts, keep=KEEP, examined="")
         ]  # fmt: skip
     return kicked

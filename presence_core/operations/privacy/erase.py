@@ -14,7 +14,7 @@ from typing import Any, Final
 from presence_core import validation as check
 from presence_core.errors import Unavailable
 from presence_core.keyspace import Shard
-from presence_core.models import EraseReport
+from presence_core.models import AuditFact, EraseReport, write_facts
 from presence_core.operations.context import Context
 from presence_core.operations.durability.held_changes import check_capacity, confirmation, hold, release
 from presence_core.operations.permissions import ERASE_NEEDS, require
@@ -77,14 +77,14 @@ def _erase_all(ctx: Context, shard: Shard, person: Identity, actor: str, reason:
     stripped = person.strip(reason, about=True)
     yield [
         call_of(WRITE_AUDIT, (shard.audit,), given_now=ctx.now, audit_cap=ctx.audit_cap, by=actor, action="forget",
-                uid=person.pseudonym, reason=stripped, outcome=_outcome(report), filter="")
+                uid=person.pseudonym, reason=stripped, outcome="", facts=_facts(report), filter="")
     ]  # fmt: skip
     return report, ended_at
 
 
-def _outcome(report: EraseReport) -> str:
-    sessions = f"{report.sessions:,} session{'' if report.sessions == 1 else 's'}"
-    return f"{sessions} erased, {report.kicked:,} of them live{'' if report.complete else ', not complete'}"
+def _facts(report: EraseReport) -> str:
+    erased = AuditFact("erased", {"count": report.sessions, "live": report.kicked})
+    return write_facts(erased, *([] if report.complete else [AuditFact("not_complete")]))
 
 
 def _check_layout(ctx: Context) -> Op[None]:

@@ -9,12 +9,13 @@ from typing import Any, Final
 
 from presence_core.errors import Unavailable
 from presence_core.keyspace import Shard, split_ref
-from presence_core.models import text
+from presence_core.models import AuditFact, read_facts, text, write_facts
 from presence_core.operations.context import Context
 from presence_core.operations.privacy.identity import Identity, Trace
 from presence_core.operations.search import list_sessions
 from presence_core.operations.staff import saved_items
 from presence_core.operations.staff.rule_storage import rewrite_block_rules
+from presence_core.schema.audit_facts import FactValue
 from presence_core.schema.conditions import PERSON_FIELDS
 from presence_core.scripts.calls import Op, call_of, command, pairs
 from presence_core.scripts.privacy import REWRITE_HASH, REWRITE_STREAM, StreamRewrite
@@ -77,6 +78,8 @@ def _audit_value(person: Identity, name: bytes, value: bytes, is_own: bool) -> b
         return b""
     if name == b"filter":
         return _job_value(person, "filter", value)
+    if name == b"facts":
+        return _facts_without(person, value, is_own)
     if name in (b"reason", b"message", b"ticket", b"was_ticket", b"tickets", b"outcome", b"session"):
         return _strip(person, value, about=is_own)
     return value
@@ -89,6 +92,18 @@ def _strip(person: Identity, value: bytes, *, own: bool = False, about: bool = F
     except UnicodeDecodeError:
         return value
     return person.strip(before, own=own, about=about).encode()
+
+
+def _facts_without(person: Identity, value: bytes, is_own: bool) -> bytes:
+    """Facts whose texts do not name the person; codes and numbers stay."""
+
+    def without(item: FactValue) -> FactValue:
+        return person.strip(item, own=False, about=is_own) if isinstance(item, str) else item
+
+    facts = [
+        AuditFact(fact.code, {name: without(item) for name, item in fact.values.items()}) for fact in read_facts(value)
+    ]
+    return write_facts(*facts).encode() if facts else value
 
 
 def changed_since(streams: Sequence[tuple[str, Rewriter]], last_entries: Sequence[Any]) -> Op[bool]:

@@ -73,12 +73,17 @@ class FinalCopy:
 
     def _copy_on_behalf(self, old: Shard) -> Op[None]:
         """Sessions on behalf of users, until their absolute deadline."""
-        [flat] = yield [command(old.on_behalf, "ZRANGE", old.on_behalf, 0, -1, "WITHSCORES", lenient=True)]
+        key = old.on_behalf
+        flat, expires_at = yield [
+            command(key, "ZRANGE", key, 0, -1, "WITHSCORES", lenient=True),
+            command(key, "PEXPIRETIME", key),
+        ]
         writes: list[tuple[Shard, Write]] = []
-        for ref, deadline in sorted(scored(flat or ()), key=lambda entry: entry[1]):
+        for ref, deadline in scored(flat or ()):
             new = self._copier.new_shard(ref.rpartition(b":")[0])
             writes.append((new, ["ZADD", new.on_behalf, int(deadline), ref]))
-            writes.append((new, ["PEXPIREAT", new.on_behalf, int(deadline)]))
+            if expires_at > 0:  # other old shards have entries for the same new one
+                writes += [(new, ["PEXPIREAT", new.on_behalf, int(deadline), how]) for how in ("NX", "GT")]
         yield from self._copier.write(writes)
 
     def _copy_totals(self) -> Op[None]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument
 from presence_core.filters import SessionFilter
-from presence_core.keyspace import Shard, split_ref
+from presence_core.keyspace import Keyspace, Shard, split_ref
 from presence_core.models import ListOrder, Page, Plan, Session, login_and_deadline, login_ms, moment
 from presence_core.models.sessions import as_ms
 from presence_core.operations import cursors
@@ -151,11 +151,10 @@ class LastSeenPages:
 
     def __init__(self, ctx: Context, session_filter: object, size: object) -> None:
         self._ctx, self._filter, self._size = ctx, _filter(session_filter), check.whole("page_size", size, 1, 1000)
-        self._keys, self._source, self._position = ctx.keys, None, None
+        self._keys: Keyspace | None = None  # the layout may not be known yet
+        self._source: Merge | LastSeenMerge | Gathered | None = None
+        self._position: Position | None = None
         self.has_more = True
-
-    _source: Merge | LastSeenMerge | Gathered | None
-    _position: Position | None
 
     def next(self) -> Op[list[Session]]:
         """The next sessions, about a page."""

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument, foreign_data
 from presence_core.keyspace import Shard, digest
-from presence_core.models import AuditEntry, Page, moment, stored_number, text
+from presence_core.models import AuditEntry, AuditFact, Page, moment, read_facts, stored_number, text, write_facts
 from presence_core.operations.context import Context
 from presence_core.operations.cursors import make_cursor, read_cursor
 from presence_core.operations.merged_lists import LOOK_AT, MergedLists, MergePart, ShardPart
@@ -21,6 +21,7 @@ _SLACK: Final = 3_600_000
 """How far entries may be out of order, ms: clocks are set back, and the denied attempts of an hour share a row."""
 
 _POSITION = re.compile(r"\+|\(?[0-9]{1,20}-[0-9]{1,20}")
+_MAX_FACTS: Final = 2_000
 _END: Final = "0-0"  # the position behind every entry
 
 
@@ -219,18 +220,33 @@ def trim_audit(ctx: Context) -> list[Call]:
 
 
 @checked_first
-def note(ctx: Context, by: object, what: object, uid: object, reason: object, outcome: object) -> Op[None]:
+def note(
+    ctx: Context, by: object, what: object, uid: object, reason: object, outcome: object, facts: object
+) -> Op[None]:
     """Write an entry for an action that changes no session and no block."""
     actor, action = check.actor(by), _check_action(what)
     owner = "" if uid is None else check.uid(uid)
     note_text = check.optional_prose("reason", reason)
-    outcome_text = check.optional_prose("outcome", outcome)
+    outcome_text, known_facts = check.optional_prose("outcome", outcome), _check_facts(facts)
     yield CHECKED
     shard = ctx.shard(owner) if owner else ctx.keys.shards[0]
     yield [
         call_of(WRITE_AUDIT, (shard.audit,), given_now=ctx.now, audit_cap=ctx.audit_cap, by=actor, action=action,
-                uid=owner, reason=note_text, outcome=outcome_text, filter="")
+                uid=owner, reason=note_text, outcome=outcome_text, facts=known_facts, filter="")
     ]  # fmt: skip
+
+
+def _check_facts(value: object) -> str:
+    """Facts as they are stored; "" for none."""
+    facts = tuple(value) if isinstance(value, list | tuple) else (value,)
+    if not all(isinstance(fact, AuditFact) for fact in facts):
+        raise InvalidArgument("facts", "must be a list of AuditFact", "wrong_type")
+    stored = write_facts(*facts) if facts else ""
+    if facts and not read_facts(stored.encode()):
+        raise InvalidArgument("facts", "must have known codes, each with the values of its sentence", "unknown")
+    if len(stored) > _MAX_FACTS:
+        raise InvalidArgument("facts", f"must be at most {_MAX_FACTS:,} characters as JSON", "too_long")
+    return stored
 
 
 def _check_action(value: object) -> str:

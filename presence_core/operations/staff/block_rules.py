@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from presence_core import validation as check
 from presence_core.errors import CorruptData, InvalidArgument, Unavailable
-from presence_core.models import BlockRule, BlockRulePreview, RuleMatch, moment, read_stored, write_stored
+from presence_core.models import AuditFact, BlockRule, BlockRulePreview, RuleMatch, read_stored, write_stored
 from presence_core.operations.context import Context
 from presence_core.operations.durability.held_changes import check_capacity
 from presence_core.operations.search import list_sessions
@@ -104,9 +104,8 @@ def add_block_rule(
         )  # fmt: skip
         _check_room(match, rules, made["until"])
         rules[match.field] = write_stored(made)
-        ends = "until removed" if made["until"] is None else f"until {moment(made['until']):%Y-%m-%d %H:%M:%S} UTC"
-        outcome = f"{match.words} blocked {ends} (rule {match.id}); {_sessions(number)} matched"
-        return AuditFields("add_block_rule", actor, note, public or "", case or "", outcome)
+        values = {"match": match.words, "rule_until": made["until"], "rule": match.id, "count": number}
+        return AuditFields("add_block_rule", actor, note, public or "", case or "", AuditFact("rule_added", values))
 
     replicas = yield from change_rules(ctx, change)
     return BlockRule.from_stored(made, confirmed=replicas.confirmed)
@@ -170,12 +169,12 @@ def remove_block_rule(ctx: Context, rule_id: object, by: object, reason: object)
     def change(stored: StoredRules, rules: dict[bytes, bytes], version: int) -> AuditFields:
         known = {str(read_stored(raw).get("id")): field for field, raw in rules.items()}
         removed[:] = [wanted] if wanted in known else []
-        outcome = f"no rule {wanted}"
+        fact = AuditFact("no_rule", {"rule": wanted})
         if removed:
             rule = read_stored(rules.pop(known[wanted]))
             match = rule.get("network") or rule.get("country") or f"{rule.get('app')} {rule.get('app_version')}"
-            outcome = f"{match} no longer blocked (rule {wanted}, by {rule.get('by')})"
-        return AuditFields("remove_block_rule", actor, note, "", "", outcome[:500])
+            fact = AuditFact("rule_removed", {"match": match[:256], "rule": wanted, "by": str(rule.get("by"))})
+        return AuditFields("remove_block_rule", actor, note, "", "", fact)
 
     yield from change_rules(ctx, change)
     return bool(removed)

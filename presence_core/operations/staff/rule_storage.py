@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from presence_core.errors import OutcomeUnknown, Unavailable
 from presence_core.keyspace import Shard
-from presence_core.models import read_stored, write_stored
+from presence_core.models import AuditFact, read_stored, write_facts, write_stored
 from presence_core.operations.context import Context
 from presence_core.operations.durability.held_changes import (
     HeldEverywhere,
@@ -99,11 +99,11 @@ def store_rules_call(
     audit: Sequence[str] | None,
 ) -> Call:
     """Store the block rules of a shard. base: only if this is its version; None: only if its version is older. audit:
-    action, by, reason, message, ticket and outcome of the entry."""
+    action, by, reason, message, ticket and facts of the entry."""
     kinds = sorted({field.partition(b":")[0] for field in rules}, key=_narrowest_first)
     lookup = b" ".join(kinds)
     words = [word for pair in rules.items() for word in pair]
-    entry = dict(zip(("action", "by", "reason", "message", "ticket", "outcome"), audit or ("",) * 6, strict=True))
+    entry = dict(zip(("action", "by", "reason", "message", "ticket", "facts"), audit or ("",) * 6, strict=True))
     return call_of(STORE_BLOCK_RULES, (s.block_rules, s.meta, s.audit), *words, given_now=ctx.now,
                    audit_cap=ctx.audit_cap, version=version, base="" if base is None else base, lookup=lookup,
                    **entry)  # fmt: skip
@@ -145,11 +145,11 @@ class AuditFields:
     reason: str
     message: str
     ticket: str
-    outcome: str
+    fact: AuditFact
 
     @property
     def words(self) -> tuple[str, ...]:
-        return self.action, self.by, self.reason, self.message, self.ticket, self.outcome
+        return self.action, self.by, self.reason, self.message, self.ticket, write_facts(self.fact)
 
 
 Change = Callable[[StoredRules, dict[bytes, bytes], int], AuditFields | None]

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument
-from presence_core.models import Session, login_and_deadline
+from presence_core.keyspace import Shard
+from presence_core.models import Session, login_and_deadline, login_ms
 from presence_core.operations.context import Context, FoundSession, found_rows
+from presence_core.operations.durability.held_changes import (
+    Replicas,
+    check_capacity,
+    hold,
+    read_confirmations,
+    server_of,
+    wait_calls,
+)
+from presence_core.operations.sessions.held_ends import HeldOfSessions
 from presence_core.operations.sessions.read import in_list_order, read_call
 from presence_core.operations.sessions.settle import settle_stale
 from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first
@@ -34,7 +45,7 @@ class TimeoutsRequest:
         s = ctx.shard(self.uid)
         _, devices, _, _ = s.of_user(self.uid)
         messages = sorted({found.row.demand_message for found in sessions} - {""})
-        keys = (s.sessions, s.deadlines, s.closing, s.meta, s.audit, devices,
+        keys = (s.sessions, s.deadlines, s.closing, s.meta, s.audit, devices, s.on_behalf,
                 *(s.record(self.uid, found.session_id) for found in sessions),
                 *(s.note(message) for message in messages))  # fmt: skip
         return call_of(
@@ -54,6 +65,63 @@ class TimeoutsRequest:
             before=self.before,
             number=len(sessions),
         )  # fmt: skip
+
+
+Timeouts = tuple[int, int]
+"""Idle and absolute, s."""
+
+
+@dataclass(slots=True, eq=False)
+class HeldTimeouts(HeldOfSessions):
+    """Timeouts of a session that were changed, which the client holds: see ``durability``."""
+
+    session_id: str
+    began: int  #: ms; one that began later is another session
+    former: frozenset[Timeouts]  #: it has one of these where the change was lost
+    request: TimeoutsRequest
+    seen_server: bytes = field(default=b"", init=False)
+    """Identity of the last server that had the change. With former timeouts there, others have changed them back."""
+
+    def session_ids(self) -> Sequence[str]:
+        return [self.session_id]
+
+    def repairs(self, ctx: Context, s: Shard, replies: Sequence[Any], server: bytes) -> list[Call]:
+        is_known_there = self.seen_server and self.seen_server == server
+        return [] if is_known_there else HeldOfSessions.repairs(self, ctx, s, replies, server)
+
+    def repair(self, ctx: Context, s: Shard, live: FoundSession) -> list[Call]:
+        session = live.session()
+        was_lost = login_ms(session) == self.began and _timeouts_of(session) in self.former
+        return [self.request.call(ctx, [live])] if was_lost else []
+
+    def was_lost(self, reply: Any) -> bool:
+        return bool(CHANGE_TIMEOUTS.reply(reply).changed)
+
+    def further_steps(self, server: bytes) -> Op[object] | None:
+        self.seen_server = server
+        return None
+
+
+def _timeouts_of(session: Session) -> Timeouts:
+    return session.idle_timeout, session.absolute_timeout
+
+
+def hold_timeouts(ctx: Context, replicas: Replicas, request: TimeoutsRequest, before: Session, after: Session) -> None:
+    """Hold the change of one session."""
+    former, (idle, absolute) = frozenset({_timeouts_of(before)}), _timeouts_of(after)
+    if replicas.confirmed is None or (idle, absolute) in former:
+        return
+    uid, sid, began = after.uid, after.session_id, login_ms(after)
+    name = ("timeouts", uid, sid)
+    earlier = ctx.held.get(name)
+    if isinstance(earlier, HeldTimeouts) and earlier.began == began:
+        former = (former | earlier.former) - {(idle, absolute)}
+    again = replace(
+        request, uid=uid, session_id=sid, idle=idle, absolute=absolute, only_shorten=False, before=began + 1
+    )
+    change = HeldTimeouts(ctx.shard(uid), uid, sid, began, former, again)
+    change.seen_server = server_of(ctx, replicas.servers, change)
+    hold(ctx, replicas, name, change)
 
 
 def check_timeouts(idle: object, absolute: object) -> tuple[int | str, int | str]:
@@ -91,11 +159,13 @@ def change_timeouts(
     change = TimeoutsRequest(owner, sid, idle, absolute, actor, note, check_only_shorten(only_shorten))
     yield CHECKED
     # Two round trips: the script must declare the records, so their ids are read first.
+    check_capacity(ctx)
     shard = ctx.shard(owner)
     [raw] = yield [read_call(ctx, shard, owner, [sid] if sid else [])]
     found = {session.session_id: session for session in found_rows(owner, raw)}
-    [raw] = yield [change.call(ctx, [session for session in found.values() if session.state == LIVE])]
-    reply = CHANGE_TIMEOUTS.reply(raw)
+    live = [session for session in found.values() if session.state == LIVE]
+    raw, *acknowledged = yield [change.call(ctx, live), *wait_calls(ctx, [shard])]
+    reply, replicas = CHANGE_TIMEOUTS.reply(raw), read_confirmations(ctx, [shard], acknowledged)
     if reply.longer:
         raise InvalidArgument(reply.longer, "must not be longer than that of each session, as only_shorten is given",
                               "lengthens")  # fmt: skip
@@ -103,7 +173,9 @@ def change_timeouts(
     changed = []
     for session_id, seen, core in reply.changed:
         session = found[session_id]
+        before = session.session()
         session.row = session.row._replace(seen=seen, core=core)
+        hold_timeouts(ctx, replicas, change, before, session.session())
         _, deadline = login_and_deadline(session.row) or (0, 0)
         if deadline <= reply.now:
             stale.append(session_id)

@@ -24,7 +24,7 @@ REFUSED: Final = 4401
 _OPENS: Final = frozenset({"websocket.accept", "http.response.start"})
 _CLOSES: Final = frozenset({"websocket.close", "websocket.http.response.start"})
 _OF_STARLETTE: Final = frozenset({"WebSocketDisconnect", "ClientDisconnect"})
-"""What Starlette raises in place of an OSError."""
+"""What Starlette raises in place of an OSError, and at a disconnect."""
 
 
 class SessionEnded(OSError):
@@ -138,9 +138,12 @@ class OpenConnection:
 
 
 def is_of_the_end(error: BaseException) -> bool:
-    """Whether an application raised this because it sent to a connection whose session has ended."""
-    is_ours = isinstance(error.__context__, SessionEnded) and type(error).__name__ in _OF_STARLETTE
-    return is_ours or isinstance(error, SessionEnded)
+    """Whether an application raised this because it used a connection whose session has ended."""
+    if isinstance(error, BaseExceptionGroup):  # of the tasks of one connection
+        return all(map(is_of_the_end, error.exceptions))
+    if type(error).__name__ in _OF_STARLETTE:
+        return isinstance(error.__context__, SessionEnded) or getattr(error, "code", None) == REFUSED
+    return isinstance(error, SessionEnded)
 
 
 def free_frames(error: BaseException) -> None:
@@ -149,6 +152,8 @@ def free_frames(error: BaseException) -> None:
     each: BaseException | None = error
     while each is not None:
         traceback.clear_frames(each.__traceback__)
+        for part in each.exceptions if isinstance(each, BaseExceptionGroup) else ():
+            free_frames(part)
         each = each.__context__
 
 

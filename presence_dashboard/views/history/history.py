@@ -33,7 +33,7 @@ from presence_dashboard.data.person_state import PersonMatches, find
 from presence_dashboard.data.shared_reads import names_of, now, shared
 from presence_dashboard.data.store import Reading, open_store
 from presence_dashboard.error_sentences import plain
-from presence_dashboard.format import in_zone, literal, minute
+from presence_dashboard.format import literal, minute, outcome
 from presence_dashboard.roles import HIDDEN, Actor
 from presence_dashboard.time_range import Period, resolve
 from presence_dashboard.views.history import row_details
@@ -254,7 +254,7 @@ def _staff_rows(entries: Sequence[AuditEntry], actor: Actor) -> dict[str, list[A
         "action": [literal(texts.act(entry.action)) for entry in entries],
         "name": _names([entry.uid for entry in entries], actor),
         "uid": [literal(entry.uid or "") for entry in entries],
-        "outcome": [literal(in_zone(history_query.outcome(entry, actor), zone())) for entry in entries],
+        "outcome": [literal(outcome(history_query.masked(entry, actor), zone())) for entry in entries],
         "reason": [_line(history_query.reason(entry, actor)) for entry in entries],
         "ticket": [entry.ticket for entry in entries],
     }

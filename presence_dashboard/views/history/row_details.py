@@ -18,7 +18,7 @@ from presence_dashboard.data.browser_tab import this_tab, zone
 from presence_dashboard.data.shared_reads import names_of
 from presence_dashboard.data.store import open_store
 from presence_dashboard.error_sentences import REFUSALS, plain
-from presence_dashboard.format import in_zone, minute, number
+from presence_dashboard.format import minute, number, outcome
 from presence_dashboard.roles import HIDDEN, Actor
 
 
@@ -92,7 +92,7 @@ def _entry(entry: AuditEntry, actor: Actor) -> dict[str, str | datetime | None]:
         texts.LABEL_NAME: names_of([entry.uid], actor).get(entry.uid) if entry.uid else None,
         texts.LABEL_UID: entry.uid,
         texts.FACT_SESSION: entry.session_id,
-        texts.LABEL_OUTCOME: in_zone(history_query.outcome(entry, actor), zone()) or None,
+        texts.LABEL_OUTCOME: outcome(history_query.masked(entry, actor), zone()) or None,
         texts.LABEL_REASON: history_query.reason(entry, actor),
         texts.LABEL_MESSAGE: entry.message,
         texts.LABEL_TICKET: entry.ticket,

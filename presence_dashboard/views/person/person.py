@@ -13,7 +13,7 @@ from presence_dashboard import access, texts
 from presence_dashboard.actions import kick_and_block
 from presence_dashboard.components import kick_dialog, notifications, people_list, session_facts, watch_list
 from presence_dashboard.components.buttons import live_button
-from presence_dashboard.data.browser_tab import local_time, this_tab
+from presence_dashboard.data.browser_tab import local_time, this_tab, zone
 from presence_dashboard.data.person_state import (
     PersonFacts,
     PersonState,
@@ -24,6 +24,7 @@ from presence_dashboard.data.person_state import (
 from presence_dashboard.data.store import open_store
 from presence_dashboard.error_sentences import plain
 from presence_dashboard.format import code, cut, isolated, literal, name, number, span
+from presence_dashboard.format import outcome as entry_outcome
 from presence_dashboard.roles import Actor
 from presence_dashboard.views.person import privacy_menu, session_cards
 from presence_dashboard.views.person.timeline_list import history_link, timeline_list
@@ -217,7 +218,7 @@ def _announce(state: PersonState, actor: Actor) -> None:
     news, state.news = state.news, []
     for entry in reversed(news[:NAMED]):
         if entry.by is not None and entry.by != actor.name:
-            outcome = isolated(entry.outcome) if entry.outcome else None
+            outcome = isolated(entry_outcome(entry, zone())) or None
             at = session_facts.time_of_day(entry.at)
             st.toast(
                 texts.colleague_acted(name(cut(entry.by, 40)), entry.action, outcome and code(outcome), at),

@@ -7,14 +7,14 @@ from typing import Final
 
 import streamlit as st
 
-from presence_core import Ended, Session
+from presence_core import AuditEntry, AuditFact, Ended, Session
 from presence_dashboard import texts, ticket_links
 from presence_dashboard.components import session_facts
 from presence_dashboard.data.browser_tab import this_tab, zone
 from presence_dashboard.data.person_state import PersonState
 from presence_dashboard.data.person_timeline import TimelineEvent, by_day
 from presence_dashboard.data.store import open_store
-from presence_dashboard.format import clock, cut, in_zone, isolated, minute, name, span
+from presence_dashboard.format import clock, cut, isolated, minute, name, outcome, span
 from presence_dashboard.roles import Actor
 
 ROWS: Final = 25
@@ -125,12 +125,12 @@ def _details(event: TimelineEvent, actor: Actor) -> list[str]:
         parts = [isolated(part) for part in origin if part]
         return [" · ".join(parts)] if parts else []
     ended = first if isinstance(first, Ended) else None
-    ticket, outcome = _ticket(event), entry.outcome if entry else ""
+    ticket = _ticket(event)
     facts = {
         texts.LABEL_REASON: entry.reason if entry else ended.note if ended else None,
         texts.LABEL_MESSAGE: entry.message if entry else ended.message if ended else None,
         texts.LABEL_TICKET: None if ticket_links.address(ticket) else ticket,  # a link is drawn below
-        texts.LABEL_OUTCOME: in_zone(outcome, zone()) if not _is_in_headline(event, outcome) else None,
+        texts.LABEL_OUTCOME: outcome(entry, zone()) if entry and not _is_in_headline(event, entry) else None,
         texts.LABEL_LOGGED_IN: _origin(ended) if ended is not None and len(event.records) == 1 else None,
     }
     return [texts.labelled(label, session_facts.lines(value)) for label, value in facts.items() if value]
@@ -148,6 +148,6 @@ def _origin(ended: Ended) -> str:
     return " · ".join(filter(None, (session_facts.time_of_day(ended.login_at), session_facts.client(ended))))
 
 
-def _is_in_headline(event: TimelineEvent, outcome: str) -> bool:
+def _is_in_headline(event: TimelineEvent, entry: AuditEntry) -> bool:
     """Whether the headline says the outcome already: a kick that ended these sessions and did nothing else."""
-    return bool(event.records) and outcome.startswith(f"{len(event.records)} session") and "," not in outcome
+    return bool(event.records) and entry.facts == (AuditFact("ended", {"count": len(event.records)}),)

@@ -81,7 +81,7 @@ def _buttons(report: ShiftReport, actor: Actor, period: Period) -> None:
     if actor.may("export") and report.members:
         words = _period_words(period, report.as_of)
         export = report_export(
-            worded_rows(report, actor, UTC), report.as_of, f"**{texts.REPORT_TITLE}**, {words}", f", {words}"
+            worded_rows(report, actor, UTC), report.as_of, f"**{texts.REPORT_TITLE}**, {words}", words
         )
         live_button(texts.EXPORT_CSV, "export-report", export_dialog.open_dialog, export)
     st.button(texts.REPORT_PRINT, key="print-page")  # page.js prints

@@ -10,7 +10,7 @@ from presence_dashboard import texts
 from presence_dashboard.data import history_query
 from presence_dashboard.data.shared_reads import shown_names
 from presence_dashboard.data.shift_report import ReportRow, ShiftReport
-from presence_dashboard.format import in_zone, number
+from presence_dashboard.format import number, outcome
 from presence_dashboard.roles import Actor
 
 
@@ -38,7 +38,7 @@ def worded(row: ReportRow, names: Mapping[str, str], actor: Actor, zone: tzinfo)
         return WordedRow(
             entry.at, entry.by or "", texts.act(entry.action), entry.uid, names.get(entry.uid or ""), None,
             row.sessions,
-            history_query.reason(entry, actor), entry.ticket, in_zone(history_query.outcome(entry, actor), zone), None,
+            history_query.reason(entry, actor), entry.ticket, outcome(history_query.masked(entry, actor), zone), None,
         )  # fmt: skip
     job = bulk.job
     state = texts.JOB_STATES.get(job.state, job.state)

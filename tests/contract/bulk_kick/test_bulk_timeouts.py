@@ -86,7 +86,7 @@ def test_with_only_shorten_each_session_that_would_live_longer_is_left_alone(p: 
     assert (change.matched, change.shortened, change.lengthened, change.skipped) == (2, 1, 0, 1)
     assert idle(p) == {"u0": 60, "u1": 300}
     assert (
-        p.audit().items[0].outcome.startswith("2 sessions: 1 shortened, 1 left alone as they would be longer; filter")
+        p.audit().items[0].outcome.startswith("2 sessions, 1 shortened, 1 left alone as they would be longer, filter")
     )
 
 
@@ -107,7 +107,7 @@ def test_if_more_match_than_expected_nothing_happens_or_it_stops_there(p: P, mon
     with pytest.raises(InvalidArgument, match="more sessions match by now"):
         p.internal.run(walk.step())
     assert sorted(idle(p).values()) == [60, 60, 60, 1800, 1800]
-    assert "Stopped: more sessions match than expected" in p.audit().items[0].outcome
+    assert "stopped, as more sessions match than expected" in p.audit().items[0].outcome
 
 
 def test_sessions_that_begin_after_the_preview_are_left_alone_also_with_the_id_of_one_that_matched(bed: Bed) -> None:
@@ -146,9 +146,9 @@ def test_the_audit_has_the_filter_and_the_count_before_the_first_change_and_the_
     filter = f"filter {change.filter.to_json()}"
     assert (begin.action, end.action) == ("change_timeouts_where_start", "change_timeouts_where")
     assert begin.outcome == (
-        f"2 sessions match, at most 3 may change: idle timeout 60 s, absolute timeout 7200 s; {filter}"
+        f"2 sessions match, at most 3 may change, idle timeout 60 s, absolute timeout 7200 s, {filter}"
     )
-    assert end.outcome == f"2 sessions: 2 shortened; {filter}"
+    assert end.outcome == f"2 sessions, 2 shortened, {filter}"
     assert {(entry.by, entry.reason, entry.uid) for entry in (begin, end)} == {("Grace Hopper", "kiosks", None)}
 
 

@@ -346,6 +346,11 @@ def test_a_dashboard_supporter_can_end_sessions_but_begin_none(bed: Bed) -> None
     site.login_many({"uid": uid, "user_agent": "curl/8", "name": uid} for uid in "abcdefgg")
     p = _as(bed, "support")
     said: dict[str, Any] = {"by": "staff", "reason": "test"}
+    site.login("f", on_behalf_by="staff", reason="test")
+    assert len(p.change_timeouts("f", absolute_timeout=600, **said)) == 2
+    assert p.change_timeouts_where(SessionFilter(uid="f"), idle_timeout=60, expected=2, **said).changed == 2
+    assert p.require_sign_in("f", **said).skipped == 1
+    assert p.kick_refs([session.ref for session in site.sessions("f") if session.on_behalf_by], **said).count == 1
     assert p.kick("a", message="bye", ticket="T-1", block_for=60, **said)
     assert p.add_block_rule(network="198.51.100.0/24", expected=0, **said).everywhere
     assert p.kick("b", site.sessions("b")[0].session_id, **said)

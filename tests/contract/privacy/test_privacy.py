@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from presence_core import Place, SessionFilter, Settings, Unavailable, Worker, cli
+from presence_core import AuditFact, Place, SessionFilter, Settings, Unavailable, Worker, cli
 from presence_core.client import replica_ack, reshard
 from presence_core.operations.bulk_kick import runner
 from presence_core.operations.durability.replica_ack import confirm
@@ -90,6 +90,7 @@ def _live_a_life(p: P) -> list[str]:
     p.denied(by=UID, what="block", uid="bob")
     p.audit_note(by="staff", what="look", uid="bob", reason=f"knows {UID.upper()}, {ALIAS} and session {sids[0]}")
     p.audit_note(by=UID, what="look", outcome=f"saw [{SIX}] and {LATEST}.")
+    p.audit_note(by="staff", what="export", facts=[AuditFact("filter", {"filter": f'{{"name_prefix": "{NAME}"}}'})])
     for asked in (SessionFilter(uid=UID, device="none"), SessionFilter(ip=FOUR, device="none"),
                   SessionFilter(text=NAME, device="none")):  # fmt: skip
         p.kick_where(asked, expected=0, **SAID)

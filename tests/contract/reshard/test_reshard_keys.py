@@ -197,6 +197,23 @@ def test_every_family_of_keys_is_copied_from_one_shard_to_four_and_back_or_docum
     assert p.repair().repaired == 0
 
 
+@on("valkey-sync", "cluster-sync")
+@pytest.mark.parametrize("record_ttl", [True, False])
+def test_sessions_on_behalf_of_users_of_several_shards_stay_listed_as_long_as_they_live(
+    bed: Bed, record_ttl: bool
+) -> None:
+    p = bed.connect(shards=4, record_ttl=record_ttl)
+    now = p.freeze()
+    p.counts()  # it now knows the shards
+    in_order = sorted((f"u{n}" for n in range(8)), key=lambda uid: p.context.shard(uid).index)
+    for place, uid in enumerate(in_order):  # those of the last shard end first
+        p.login(uid, on_behalf_by="staff", reason="why", absolute_timeout=3000 - 100 * place)
+    p.reshard(1)
+    assert len(p.list_sessions(order="last_seen")) == 8
+    latest = now + 3_000_000 if record_ttl else -1
+    assert bed.raw.pexpiretime(p.context.keys.shards[0].on_behalf) == latest
+
+
 @on("valkey-sync")
 def test_a_person_is_erased_in_the_new_shards_as_in_the_old(bed: Bed) -> None:
     p = bed.connect(shards=1)

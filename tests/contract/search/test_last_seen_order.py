@@ -11,7 +11,7 @@ import pytest
 
 from presence_core import InvalidArgument, Session, SessionFilter
 from presence_core.operations.search import last_seen_merge, list_sessions, planner
-from tests.conftest import Bed, on
+from tests.conftest import Bed, every_topology, on
 from tests.support.facade import P
 
 IDLE = [600, 1800, 86_400, 90 * 86_400]
@@ -198,6 +198,14 @@ def test_sessions_on_behalf_of_users_are_in_the_order_too(p: P) -> None:
     p.advance(20)
     p.heartbeat("u0", "session-1")
     assert [session.uid for session in p.list_sessions(order="last_seen", limit=2)] == ["u0", "never-online"]
+
+
+@every_topology
+def test_the_first_call_of_a_client_may_be_the_list_by_last_seen(p: P, bed: Bed) -> None:
+    session = p.login("ada").session
+    for wanted in (None, SessionFilter(uid="ada"), SessionFilter(text="ada"), SessionFilter(device="phone")):
+        found = list(bed.connect().iter_sessions(wanted, order="last_seen"))
+        assert found == ([] if wanted and wanted.device else [session])
 
 
 @on("valkey-sync", "cluster-sync", soak=("sync",))

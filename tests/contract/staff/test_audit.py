@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from presence_core import AuditEntry, CorruptData, cli
+from presence_core import AuditEntry, AuditFact, CorruptData, InvalidArgument, cli
 from presence_core.operations.staff import audit as operations
 from presence_core.scripts.staff import BLOCK_USER, COUNT_DENIED, RELEASE_BLOCKS, TRIM_AUDIT, UNBLOCK_USER
 from tests.conftest import Bed, every_backend, every_topology, on
@@ -58,6 +58,7 @@ def test_every_staff_action_is_in_the_audit_with_actor_target_reason_and_outcome
     assert page.items[-1] == AuditEntry(
         at=p.clock.now - timedelta(seconds=4), by="Grace Hopper", action="kick", uid="ada", session_id="session-1",
         reason="stolen phone", message="Call us.", ticket="T-1", outcome="1 session ended", count=1,
+        facts=(AuditFact("ended", {"count": 1}),),
     )  # fmt: skip
     assert (page.items[1].message, page.items[1].ticket, page.items[1].session_id) == ("Held.", "T-2", None)
     assert (page.total, page.total_is_exact, page.next_cursor, page.as_of) == (5, True, None, p.clock.now)
@@ -248,6 +249,34 @@ def test_a_line_break_in_a_text_of_staff_makes_no_second_entry(p: P, monkeypatch
             p.denied(**{"by": "s", "what": "kick"} | {name: value})
 
 
+def test_a_note_of_facts_says_them_in_english_and_as_codes(p: P) -> None:
+    facts = AuditFact("sessions_exported", {"count": 1234}), AuditFact("filter", {"filter": 'device "é"'})
+    p.audit_note(by="grace", what="export", facts=facts)
+    [entry] = p.audit()
+    assert (entry.outcome, entry.facts) == ('1,234 sessions exported, filter device "é"', facts)
+    refused: dict[str, list[Any]] = {
+        "must be a list of AuditFact": ["ended"],
+        "must have known codes, each with the values of its sentence": [AuditFact("ended")],
+        "must be at most 2,000 characters as JSON": [AuditFact("filter", {"filter": "x" * 2_000})],
+    }
+    for sentence, given in refused.items():
+        with pytest.raises(InvalidArgument, match=f"^facts {sentence}"):
+            p.audit_note(by="grace", what="export", facts=given)
+    with pytest.raises(InvalidArgument, match="known codes"):
+        p.audit_note(by="grace", what="export", facts=[AuditFact("unheard of")])
+    assert p.audit().total == 1
+
+
+@pytest.mark.parametrize(
+    "damage", [b"[[", b"{}", b'[["ended",{}]]', b'[["ended",{"count":"x"}]]', b'[["ended",3]]', b"\xff"]
+)
+def test_damaged_facts_are_no_facts(p: P, raw: Any, damage: bytes) -> None:
+    p.counts()
+    raw.xadd(p.context.keys.shards[0].audit, {"at": "1", "by": "s", "what": "kick", "uid": "ada", "facts": damage})
+    [entry] = p.audit()
+    assert (entry.outcome, entry.facts) == ("", ())
+
+
 def test_an_action_without_effect_is_recorded_with_its_outcome(p: P) -> None:
     p.freeze()
     p.audit_note(by="grace", what="export", outcome="3 sessions exported")
@@ -259,7 +288,7 @@ def test_an_action_without_effect_is_recorded_with_its_outcome(p: P) -> None:
     assert [entry.reason for entry in p.audit(uid="ada")] == ["court order"]
     for name, value in (("by", ""), ("what", ""), ("what", "x" * 65), ("outcome", "x" * 501), ("reason", "\x00")):
         with pytest.raises(ValueError, match=rf"^{name} must be text"):
-            p.audit_note(**{"by": "grace", "what": "export"} | {name: value})
+            p.audit_note(**{"by": "grace", "what": "export"} | {name: value})  # type: ignore[arg-type]
     assert p.audit().total == 2
 
 

@@ -231,7 +231,7 @@ def test_a_lost_block_is_reapplied_as_it_was_and_merged_with_remaining_ones(p: P
         assert p.blocked("ada") == block
     [entry] = p.audit(uid="ada")
     assert entry.at == block.changed
-    assert entry.outcome.startswith("set again: blocked until ")
+    assert entry.outcome.startswith("set again, blocked until ")
     raw.delete(shard.block("ada"), shard.blocks, shard.audit)
     again(p, block)
     assert p.blocked("ada") == block

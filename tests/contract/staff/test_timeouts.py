@@ -9,7 +9,7 @@ import pytest
 from presence_core import InvalidArgument, Session
 from presence_core.keyspace import digest
 from presence_core.operations.maintenance import leader
-from tests.conftest import Bed, every_backend, on
+from tests.conftest import Bed, every_backend, every_topology, on
 from tests.support.facade import P
 
 BY: dict[str, Any] = {"by": "Grace Hopper", "reason": "shared device"}
@@ -120,9 +120,9 @@ def test_the_audit_has_who_what_and_why_also_where_nothing_was_live(p: P) -> Non
     p.change_timeouts("ada", absolute_timeout=600, **BY)
     p.change_timeouts("bob", idle_timeout=60, **BY)
     assert [(entry.action, entry.uid, entry.session_id, entry.outcome) for entry in p.audit().items] == [
-        ("change_timeouts", "bob", None, "no session: idle timeout 60 s"),
-        ("change_timeouts", "ada", None, "1 session: absolute timeout 600 s"),
-        ("change_timeouts", "ada", "session-1", "1 session: idle timeout 60 s, absolute timeout 7200 s"),
+        ("change_timeouts", "bob", None, "no session, idle timeout 60 s"),
+        ("change_timeouts", "ada", None, "1 session, absolute timeout 600 s"),
+        ("change_timeouts", "ada", "session-1", "1 session, idle timeout 60 s, absolute timeout 7200 s"),
     ]
     assert {(entry.by, entry.reason) for entry in p.audit().items} == {("Grace Hopper", "shared device")}
 
@@ -152,6 +152,19 @@ def test_a_session_on_behalf_of_the_user_lives_no_longer_than_such_sessions_may(
     assert changed["behalf-ada-1"].absolute_timeout == 600
     assert changed["session-1"].absolute_timeout == 9 * DAY
     assert p.change_timeouts("ada", "behalf-ada-1", absolute_timeout=60, **BY)[0].absolute_timeout == 60
+
+
+@every_topology
+def test_a_session_on_behalf_of_a_user_stays_in_the_list_by_last_seen_as_long_as_it_lives(bed: Bed, raw: Any) -> None:
+    p = bed.connect()
+    now = p.freeze()
+    p.login("ada", on_behalf_by="sam", reason="ticket 7", session_id="behalf-ada-1", absolute_timeout=60)
+    p.change_timeouts("ada", "behalf-ada-1", idle_timeout=600, absolute_timeout=600, **BY)
+    assert raw.pexpiretime(p.context.shard("ada").on_behalf) == now + 600_000
+    p.advance(61)
+    p.login("ada", on_behalf_by="sam", reason="ticket 8", session_id="behalf-ada-2")  # removes entries of ended ones
+    newest_first = ["behalf-ada-2", "behalf-ada-1"]
+    assert [session.session_id for session in p.list_sessions(order="last_seen")] == newest_first
 
 
 @every_backend

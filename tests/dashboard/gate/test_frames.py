@@ -17,7 +17,7 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from presence_core import Presence, Session, SessionFilter, Settings, StaffRole
+from presence_core import AuditFact, Presence, Session, SessionFilter, Settings, StaffRole
 from presence_core.files.password_file import PasswordFile
 from presence_core.operations.maintenance import history
 from presence_dashboard import texts
@@ -34,6 +34,7 @@ PAGES = ("", "live", "sessions", "person", "blocks", "history", "report", "healt
 
 NAMES = (b"Lovelace", b"ada@example.com")
 SEARCHES = ("", "q=visitor-7", "q=Lovelace", "q=ada@example.com&inside=ada@example.com", "q=203.0.113.7")
+EXPORT = AuditFact("sessions_exported", {"count": 1}), AuditFact("filter", {"filter": "Lovelace"})
 FIRST_ROW = '{"selection": {"rows": [0], "columns": [], "cells": []}}'
 PLACES = (b"203.0.113.7", b"198.51.100.7")
 
@@ -245,6 +246,7 @@ def test_who_must_not_see_names_and_addresses_is_sent_none_on_any_page(house: Ho
     presence = house.presence
     presence.kick(session.uid, by="alex", reason="Shared account")
     presence.audit_note(by="alex", what="export", outcome='1 session exported: {"text":"Lovelace"}')
+    presence.audit_note(by="alex", what="export", facts=EXPORT)
     presence.denied(by="mallory", what="sign-in", reason="wrong password, from 203.0.113.7")
     asked = SessionFilter(text="Lovelace", ip="203.0.113.7")
     presence.pause_job(presence.start_kick(asked, by="alex", reason="Clean-up", expected=50).id, by="alex")

@@ -56,7 +56,7 @@ def test_a_card_changes_the_timeouts_of_its_own_session_and_shows_before_what_th
     assert predicted == [time_of_day(changed.expires_at)]
     assert texts.timeouts_changed(1, "**dana** (**Phone**)") in toasts(app)
     assert texts.happened_staff("change_timeouts", "**local operator**") in said(app)
-    assert "Outcome: 1 session: idle timeout 300 s, absolute timeout 604800 s" in said(app)
+    assert "Outcome: 1 session, idle timeout 300 s, absolute timeout 604800 s" in said(app)
 
 
 def test_all_sessions_of_a_person_change_also_those_that_begin_before_it_is_confirmed(

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from presence_core import AuditEntry, Presence, SessionFilter, Settings
+from presence_core import AuditEntry, AuditFact, Presence, SessionFilter, Settings
 from presence_dashboard import texts
 from presence_dashboard.data import paged_list
 from presence_dashboard.data.history_query import HistoryQuery, HistoryView, filter_values, page_reader
@@ -123,7 +123,7 @@ def test_staff_actions_show_denied_attempts_and_are_found_by_kind(app: AppTest, 
     presence.audit_note(by="alex", what="export", outcome="3 sessions exported")
     history(app, view="staff")
     assert sorted(column(app, "action")) == ["Denied attempts", "Export", "Kick"]  # type: ignore[type-var]
-    for act, outcome in (("denied", "kick refused once"), ("kick", "1 session ended")):
+    for act, outcome in (("denied", "Kick refused once"), ("kick", "1 session ended")):
         app.selectbox(key="history-act").select(act).run()
         assert column(app, "outcome") == [outcome]
 
@@ -403,7 +403,7 @@ def test_what_matches_is_exported_without_formulas_and_that_is_written_down(app:
     assert (row["by"], row["device"], row["message"], row["ip"]) == ("'@alex", "'+1", "'-1", "192.0.2.7")
     assert datetime.fromisoformat(row["at"]).tzinfo is not None
     [entry] = exported(presence)
-    assert (entry.by, entry.outcome) == ("local operator", "1 ended session exported, by contains @alex")
+    assert (entry.by, entry.outcome) == ("local operator", "1 ended session exported, filter by contains @alex")
 
 
 @pytest.mark.parametrize("view", ["blocks", "jobs", "staff"])
@@ -465,7 +465,8 @@ def test_a_masked_viewer_sees_no_name_or_address(
 def test_who_is_masked_finds_nothing_by_what_is_hidden_from_them(
     app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch, words: str
 ) -> None:
-    presence.audit_note(by="alex", what="export", outcome='1 session exported: {"text":"Lovelace"}')
+    facts = AuditFact("sessions_exported", {"count": 1}), AuditFact("filter", {"filter": "Lovelace"})
+    presence.audit_note(by="alex", what="export", facts=facts)
     presence.denied(by="mallory", what="sign-in", reason="wrong password, from 203.0.113.7")
     assert len(column(history(app, view="staff", words=words), "by")) == 1
     monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "viewer")
@@ -519,7 +520,7 @@ def test_a_bulk_change_of_timeouts_is_there_with_its_filter_unless_it_is_masked(
     ]  # fmt: skip
     outcomes = [str(outcome) for outcome in column(app, "outcome")]
     assert ["lovelace" in outcome for outcome in outcomes] == [not mask, not mask]
-    assert outcomes[0].startswith("1 session: 1 shortened")
+    assert outcomes[0].startswith("1 session, 1 shortened")
     app.selectbox(key="history-act").select("change_timeouts_where").run()
     assert len(column(app, "action")) == 2
 

@@ -78,7 +78,7 @@ def test_signing_out_a_member_of_staff_ends_their_sign_ins_and_is_logged(
     team.button(key="sign-out").click().run()
     assert texts.staff_signed_out("**alex**", 1) in toasts(team)
     assert [bool(sign_ins.validate(login.token)) for login in logins] == [False, True]
-    assert "alex was signed out, 1 sign-ins ended" in [entry.outcome for entry in presence.audit()]
+    assert "alex was signed out, 1 sign-in ended" in [entry.outcome for entry in presence.audit()]
 
 
 def test_the_search_finds_a_name_as_it_is_stored(team: AppTest, presence: Presence) -> None:

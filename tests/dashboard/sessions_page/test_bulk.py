@@ -359,7 +359,7 @@ def test_the_export_holds_what_matches_and_is_audited(app: AppTest, presence: Pr
     assert not [login for login in logins if login.token.rpartition(".")[2] in text]
     [entry] = presence.audit()
     assert (entry.action, entry.by) == ("export", "local operator")
-    assert entry.outcome == '3 sessions exported: {"text": "user"}'
+    assert entry.outcome == '3 sessions exported, filter {"text": "user"}'
 
 
 def test_there_is_no_file_where_the_export_cannot_be_written_down(

@@ -36,6 +36,9 @@ PACKAGES = {
 }
 """Domain of the catalogues → the package with its texts."""
 
+FACTS = Path(presence_core.__file__).parent / "schema" / "audit_facts.py"
+"""Texts of the library that the dashboard shows."""
+
 CATALOGUES = list(product(PACKAGES, TRANSLATED))
 
 MARKDOWN = re.compile(r":[a-z]+(?:-badge)?\[|:material/\w+:|\*\*|`[^`]*`|\]\(\{\w+\}\)")
@@ -45,7 +48,8 @@ MARKDOWN = re.compile(r":[a-z]+(?:-badge)?\[|:material/\w+:|\*\*|`[^`]*`|\]\(\{\
 def extracted(domain: str) -> set[Ids]:
     """The texts, found as `make catalogues` finds them."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["babel"]
-    return {
+    facts = extract_texts(io.BytesIO(FACTS.read_bytes()), (), (), {}) if domain == "dashboard" else ()
+    return {text for _line, _keyword, text, _comments in facts} | {
         message
         for _file, _line, message, _comments, _context in extract_from_dir(
             str(PACKAGES[domain]),

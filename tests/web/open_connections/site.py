@@ -73,6 +73,28 @@ async def pushes(websocket: WebSocket) -> None:
         seen.append("pushes stopped")
 
 
+@app.websocket("/tasks")
+async def tasks(websocket: WebSocket) -> None:
+    """Sends and receives in two tasks, and leaves the disconnect to the server."""
+
+    async def receive() -> None:
+        while True:
+            await websocket.receive_text()
+
+    async def send() -> None:
+        while True:
+            await websocket.send_text("news")
+            await asyncio.sleep(0)
+
+    await websocket.accept()
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(receive())
+            group.create_task(send())
+    finally:
+        seen.append("tasks stopped")
+
+
 @app.websocket("/deaf")
 async def deaf(websocket: WebSocket) -> None:
     """Neither sends nor receives, for longer than it takes to close the socket."""

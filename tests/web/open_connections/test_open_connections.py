@@ -113,15 +113,17 @@ def test_messages_of_the_visitor_keep_the_session_and_passive_ones_do_not(site: 
         speak(talking)
 
 
-@pytest.mark.parametrize("path", ["/pushes", "/deaf"])
+@pytest.mark.parametrize("path", ["/pushes", "/tasks", "/deaf"])
 def test_an_application_that_ignores_the_disconnect_does_not_keep_the_socket_open(site: Site, path: str) -> None:
-    stopped = site.seen.count("pushes stopped")
+    """``running_site`` sees that nothing of it is logged."""
+    stop = f"{path[1:]} stopped"
+    stopped = site.seen.count(stop)
     login = site.sign_in("ida")
     with site.socket(path, login.token) as socket:
         site.presence.kick("ida", by="sam", reason="test")
         assert closing(socket) == (4401, "kicked")
-    if path == "/pushes":
-        wait_for("the end of the application", lambda: site.seen.count("pushes stopped") > stopped)
+    if path != "/deaf":
+        wait_for("the end of the application", lambda: site.seen.count(stop) > stopped)
     else:
         assert "deaf woke up" not in site.seen, "the socket was closed before"
 

@@ -15,6 +15,7 @@ from presence_core.cli.arguments import (
 )
 from presence_core.cli.output import ProgressLine, count_of, format_time, print_error, print_result
 from presence_core.cli.prompts import confirm_count
+from presence_core.cli.replica_wait import unconfirmed_warning
 from presence_core.client import Presence
 from presence_core.errors import InvalidArgument, PresenceError
 from presence_core.filters import SessionFilter
@@ -54,7 +55,8 @@ def _change_timeouts(presence: Presence, args: argparse.Namespace) -> int:
         f"expires at {format_time(session.expires_at)} UTC"
         for session in sessions
     ]
-    print_result(args, sessions, lines or [f"{args.user} has no such live session."])
+    lines = [*lines, *unconfirmed_warning(presence)] if sessions else [f"{args.user} has no such live session."]
+    print_result(args, sessions, lines)
     return 0 if sessions else 1
 
 
@@ -66,7 +68,7 @@ def _change_where(presence: Presence, args: argparse.Namespace, wanted: SessionF
         return 0 if preview.total else 1
     expected = preview.total if args.expected is None else args.expected
     too_many = preview.total > expected  # the library refuses it, so there is nothing to confirm
-    found = "\n".join(_preview_lines(preview))
+    found = " ".join(_preview_lines(preview))
     if not (args.yes or too_many or confirm_count(found, "change them", preview.total)):
         return 1
     done = TimeoutsChange(preview.filter, preview.total)
@@ -89,7 +91,7 @@ def _change_where(presence: Presence, args: argparse.Namespace, wanted: SessionF
         for note in getattr(error, "__notes__", ()):
             print_error(note)
         raise
-    print_result(args, done, [_outcome(done)])
+    print_result(args, done, [_outcome(done), *(unconfirmed_warning(presence) if done.changed else ())])
     return 0
 
 

@@ -25,6 +25,7 @@ from tests.support.fair_clock import PATIENT
 from tests.support.servers import SYNC_AT_ONCE, Server, in_sync, missing, redis_binary, valkey_binary, wait_for
 
 SAID: dict[str, Any] = {"by": "staff", "reason": "test"}
+TIMED = ("timed", "timed-twice", "timed-where", "timed-since")
 
 
 @dataclass
@@ -115,6 +116,8 @@ def test_a_confirmed_change_lost_in_a_failover_is_applied_again(anywhere: Bed, t
     sids = {uid: p.sessions(uid)[0].session_id for uid in uids}
     rotated = p.login("rotated-twice").token
     p.block("longer", duration=60, **SAID)
+    for uid in TIMED:
+        p.login(uid, idle_timeout=1800, device=uid)
     p.close(wait=0)
     three.promote()
 
@@ -135,6 +138,9 @@ def test_a_confirmed_change_lost_in_a_failover_is_applied_again(anywhere: Bed, t
         *(p.block(uid, duration=600, **SAID) for uid in ("blocked", "longer", "lifted", "shortened")),
         p.add_block_rule(network="198.51.100.0/24", expected=0, **SAID),
     ]
+    for uid, idle in (("timed", 60), ("timed-twice", 60), ("timed-twice", 90), ("timed-since", 60)):
+        p.change_timeouts(uid, idle_timeout=idle, **SAID)
+    p.change_timeouts_where(SessionFilter(device="timed-where"), idle_timeout=60, expected=1, **SAID)
     assert p.logout("out", sids["out"])
     assert not p.logout("out-again", sids["out-again"])
     for uid, other in (("out-others", None), ("out-other", sids["out-other"])):
@@ -153,6 +159,8 @@ def test_a_confirmed_change_lost_in_a_failover_is_applied_again(anywhere: Bed, t
     assert all(direct.validate(token) for token in dead if token != second.token), "all of them live again"
     direct.unblock("lifted", **SAID)
     direct.block("shortened", duration=60, **SAID)
+    assert {direct.sessions(uid)[0].idle_timeout for uid in TIMED} == {1800}
+    direct.change_timeouts("timed-since", idle_timeout=30, **SAID)
     three.take_over()
 
     def is_all_applied() -> bool:
@@ -172,11 +180,26 @@ def test_a_confirmed_change_lost_in_a_failover_is_applied_again(anywhere: Bed, t
     assert [entry.action for entry in p.audit(uid="demanded")] == ["require_sign_in"], "written again"
     assert p.blocked("lifted") is None, "staff have lifted it"
     assert _until(p, "shortened") < _in(120), "staff have shortened it"
+    wait_for("the timeouts", lambda: [p.sessions(uid)[0].idle_timeout for uid in TIMED] == [60, 90, 60, 30])
+    assert [entry.action for entry in p.audit(uid="timed")] == ["change_timeouts"], "written again"
     assert [ended.reason for ended in p.ended("replaced")] == ["replaced"]
     assert [ended.reason for ended in p.ended("out")] == ["logout"]
     assert [[ended.cause for ended in p.ended(uid)] for uid in ("out-others", "out-other")] == [["self"], ["self"]]
     p.close(wait=0)
     single.close(wait=0)
+
+
+@on("valkey-sync")
+def test_timeouts_that_others_change_back_stay_as_they_are_then(bed: Bed) -> None:
+    p = bed.connect(confirm_replicas=1, confirm_timeout=20, confirm_hold=600)
+    other = bed.connect()
+    session = p.login("ada", idle_timeout=1800).session
+    p.change_timeouts("ada", idle_timeout=60, **SAID)
+    other.change_timeouts("ada", idle_timeout=1800, **SAID)
+    for _ in range(2):
+        assert p.confirm() == 1, "no replica has it"
+    assert p.get("ada", session.session_id) == session
+    p.close(wait=0)
 
 
 def _until(p: P, uid: str) -> datetime:
@@ -319,6 +342,8 @@ def test_when_no_more_can_be_held_staff_are_refused_and_bulk_kicks_wait(
         p.kick("u1", **SAID)
     with pytest.raises(Unavailable, match="Nothing was done"):
         p.block("u1", **SAID)
+    with pytest.raises(Unavailable, match="Nothing was done"):
+        p.change_timeouts("u1", idle_timeout=60, **SAID)
     p.context.held.clear()
     wait_for("the runner to go on", lambda: results.count(20) > 0)
     p.context.held.clear()
@@ -362,7 +387,9 @@ def test_the_command_reports_that_no_replica_was_asked(
     monkeypatch.setenv("PRESENCE_REDIS_URL", bed.url)
     monkeypatch.setenv("PRESENCE_NAMESPACE", bed.namespace)
     said = "No replica has confirmed this change, because confirm_replicas is 0 (PRESENCE_CONFIRM_REPLICAS)"
-    for words in (["kick", "ada"], ["block", "ada"], ["kick-where", "--text", "bob", "--expected", "1", "--yes"]):
+    shorter, of_bob = ["--idle-timeout", "60"], ["--text", "bob", "--expected", "1", "--yes"]
+    for words in (["change-timeouts", "ada", *shorter], ["change-timeouts", *of_bob, *shorter], ["kick", "ada"],
+                  ["block", "ada"], ["kick-where", *of_bob]):  # fmt: skip
         assert cli.main([*words, "--reason", "test"]) == 0
         assert said in capsys.readouterr().out
     assert cli.main(["kick", "ada", "--reason", "test"]) == 1
