@@ -158,7 +158,7 @@ def is_on_behalf(session_id: str) -> bool:
 
 
 MIRROR_PREFIX: Final = "mirror-"
-"""The ids of sessions that ``presence mirror`` copies begin so: include/sessions/mirrored.lua tells them by it."""
+"""The ids of sessions that ``presence mirror`` copies begin so: include/login/mirrored.lua tells them by it."""
 
 
 MIRROR_AWAY: Final = 86_400

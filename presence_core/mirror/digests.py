@@ -27,10 +27,11 @@ _TAG: Final = 6
 def read_key(environ: Mapping[str, str]) -> bytes:
     """The digest key: of ``PRESENCE_MIRROR_KEY`` (or ``…_FILE``), else of a file of this user, made once."""
     given = read_secret(environ, VARIABLE).strip()
-    return _decode(given, VARIABLE) if given else _own_key(Path(user_state_dir(), "presence-mirror.key"))
+    return _decode(given, VARIABLE) if given else own_key(Path(user_state_dir(), "presence-mirror.key"))
 
 
-def _own_key(path: Path) -> bytes:
+def own_key(path: Path) -> bytes:
+    """The digest key in this file, which is made if it is not there. Raises InvalidArgument."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:

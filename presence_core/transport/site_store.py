@@ -62,9 +62,8 @@ class SiteStore:
         try:
             yield
         except (RedisError, OSError) as error:
-            failure = explained(error, self.name)
-            sentence = f"The site's store: {failure}"
-            raise Unavailable(sentence, self.name) from error
+            failure = explained(error, self.name.removeprefix("Redis at "))
+            raise Unavailable(f"The site's store: {failure}", self.name) from error
 
     # -- reading ------------------------------------------------------------------------------------------------------
 

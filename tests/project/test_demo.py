@@ -372,7 +372,7 @@ def test_a_new_demo_has_two_weeks_of_history_that_agree(tmp_path: Path) -> None:
 class Demo:
     """``python -m presence_dashboard.demo``, in a process group of its own as under a terminal."""
 
-    def __init__(self, directory: Path, **environ: str) -> None:
+    def __init__(self, directory: Path, *words: str, **environ: str) -> None:
         self.data = directory / "data"
         self.port, self.site_port = free_port(), free_port()
         self._out = directory / "out"
@@ -385,7 +385,7 @@ class Demo:
         }
         with open(self._out, "wb") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "presence_dashboard.demo"],
+                [sys.executable, "-m", "presence_dashboard.demo", *words],
                 cwd=ROOT,
                 env=clean | own | environ,
                 stdin=subprocess.DEVNULL,
@@ -471,6 +471,25 @@ def test_one_ctrl_c_ends_all_and_the_next_run_continues(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("same_ports", [True, False])
+def test_the_demo_of_the_mirror_ends_the_session_of_a_site_that_knows_nothing_of_us(tmp_path: Path) -> None:
+    with Demo(tmp_path, "--mirror") as demo:
+        demo.wait_until_up()
+        settings = Settings(namespace="mirrored", timeout=PATIENT)
+        browser = Browser(demo.site_port)
+        browser.sign_in(people.GUESTS[0].uid)
+        assert "Signed in as" in browser.get().text
+        with Presence.from_url(f"unix://{demo.data / 'server.sock'}", settings) as presence:
+            wait_for("the session is mirrored", lambda: presence.sessions(people.GUESTS[0].uid))
+            wait_for("visitors", lambda: presence.counts().sessions >= 20)
+            presence.kick(people.GUESTS[0].uid, by="sam", reason="test")
+            wait_for("the site knows", lambda: browser.get().status == 303)
+        assert demo.end(signal.SIGINT) == 0
+        assert "Traceback" not in demo.out + demo.logs()
+    with Demo(tmp_path, "--mirror", PRESENCE_REDIS_URL="redis://127.0.0.1:1") as demo:
+        assert demo.wait_until_gone() == 2
+        assert "Unset it" in demo.out
+
+
 def test_of_two_demos_that_start_at_once_in_one_directory_one_ends_with_a_sentence(
     tmp_path: Path, same_ports: bool
 ) -> None:

@@ -2,7 +2,7 @@
 -- Note when mirrored sessions were last seen, and how long they live from then on: the site's store decides both. Last
 -- seen never falls (GT); a deadline may fall. No session begins (XX) and no other session changes.
 -- include: sessions/session_record
--- include: sessions/mirrored
+-- include: login/mirrored
 -- KEYS: 1 sessions 2 deadlines 3 users 4 meta 5… a record for each ref
 -- ARGV: 1 now|'' 2… of each ref: uid, last seen ms, idle s
 -- returns: the places (from 1) of those that are not live

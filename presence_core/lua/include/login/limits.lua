@@ -1,6 +1,6 @@
 -- The sessions that a login ends, because the user would have more than the limits allow.
 -- include: sessions/end_session
--- include: sessions/mirrored
+-- include: login/mirrored
 
 -- Add an end to `ends`, and its session id to `sids`.
 local function add_end(ends, sids, user, sid, how)
