@@ -76,6 +76,7 @@ def test_a_kick_of_a_mirrored_session_ends_it_at_the_site(dashboard: Dashboard, 
         assert site.user(ada) == people.GUESTS[0].name
         tab = open_tab()
         tab.expect_uids(people.GUESTS[0].uid)
+        tab.shows = people.GUESTS[0].uid.encode()
         expect(tab.page.get_by_text("A kick also ends the session at the site.")).to_be_visible()
         tab.kick(people.GUESTS[0].uid)
         tab.confirm("Shared account")

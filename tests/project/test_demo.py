@@ -470,7 +470,6 @@ def test_one_ctrl_c_ends_all_and_the_next_run_continues(tmp_path: Path) -> None:
         assert "Traceback" not in demo.out
 
 
-@pytest.mark.parametrize("same_ports", [True, False])
 def test_the_demo_of_the_mirror_ends_the_session_of_a_site_that_knows_nothing_of_us(tmp_path: Path) -> None:
     with Demo(tmp_path, "--mirror") as demo:
         demo.wait_until_up()
@@ -490,6 +489,7 @@ def test_the_demo_of_the_mirror_ends_the_session_of_a_site_that_knows_nothing_of
         assert "Unset it" in demo.out
 
 
+@pytest.mark.parametrize("same_ports", [True, False])
 def test_of_two_demos_that_start_at_once_in_one_directory_one_ends_with_a_sentence(
     tmp_path: Path, same_ports: bool
 ) -> None:
