@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from presence_core.client import Presence
 from presence_core.errors import InvalidArgument, PresenceError
-from presence_core.logs import OutageLog
+from presence_core.logs import OutageLog, fields
 from presence_core.mirror.digests import Digests
 from presence_core.mirror.reconcile import Reconciler
 from presence_core.mirror.stores import Store
@@ -133,8 +133,10 @@ class Mirror:
             self._hear_ours()
             self._hear_site()
             self._scan_some()
-        except PresenceError as error:
-            self.problem = str(error)
+        except Exception as error:  # also a mistake: the values are anyone's, and the other sessions are to go on
+            if not isinstance(error, PresenceError) and not self.problem:
+                log.exception("the mirror failed", extra=fields(event="mirror_failed"))
+            self.problem = str(error) if isinstance(error, PresenceError) else "The mirror failed: its log says why."
             self._outage.failed(error)
             self._site.stop_listening()
             self._next_scan = 0.0

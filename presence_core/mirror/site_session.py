@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
@@ -46,7 +46,7 @@ def value_at(data: Any, places: Iterable[Path]) -> Any:
     for place in places:
         found = data
         for name in place:
-            found = found.get(name) if isinstance(found, Mapping) else None
+            found = found.get(name) if type(found) is dict else None  # formats make no other mapping
         if found is not None:
             return found
     return None
@@ -55,14 +55,20 @@ def value_at(data: Any, places: Iterable[Path]) -> Any:
 def text_at(data: Any, places: Iterable[Path]) -> str | None:
     """The first of them that is a text or a whole number, as text."""
     for place in places:
-        found = value_at(data, (place,))
-        if isinstance(found, bytes):
-            found = found.decode("utf-8", "replace")
-        if isinstance(found, int) and not isinstance(found, bool) and abs(found) < 10**40:
-            return str(found)
-        if isinstance(found, str) and found:
-            return found[:_LONGEST]
+        found = data
+        for name in place:
+            found = found.get(name) if type(found) is dict else None
+        if found is not None and (text := _as_text(found)):
+            return text
     return None
+
+
+def _as_text(found: Any) -> str | None:
+    if isinstance(found, bytes):
+        found = found.decode("utf-8", "replace")
+    if isinstance(found, int) and not isinstance(found, bool) and abs(found) < 10**40:
+        return str(found)
+    return found[:_LONGEST] if isinstance(found, str) else None
 
 
 def seconds_at(data: Any, places: Sequence[Path]) -> float | None:

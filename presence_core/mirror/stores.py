@@ -67,20 +67,21 @@ class Store:
     def read(self, raw: RawSession) -> SiteSession | None:
         """The session; None if it has no user. Raises Unreadable."""
         data = self.data(raw)
-        if not isinstance(data, Mapping):
+        if not isinstance(data, dict):
             raise Unreadable("no session")
         if self.marks and value_at(data, self.marks) is None:
             raise Unreadable("no session of this store")
         uid = text_at(data, self.uid)
         if uid is None:
             return None
+        login_at = seconds_at(data, self.login)
         lifetime = value_at(data, self.lifetime)
         is_number = isinstance(lifetime, int | float) and not isinstance(lifetime, bool)
         if isinstance(lifetime, str) and lifetime.isdecimal() and len(lifetime) < 16:
             lifetime, is_number = int(lifetime), True
         seconds = lifetime * self.lifetime_unit if is_number and 0 < lifetime < 1e14 else self.usual_lifetime
         return SiteSession(
-            uid, text_at(data, self.login) or _number(seconds_at(data, self.login)), seconds_at(data, self.login),
+            uid, text_at(data, self.login) or _number(login_at), login_at,
             text_at(data, self.person), text_at(data, self.email), text_at(data, self.address),
             text_at(data, self.agent), seconds_at(data, self.seen), seconds,
         )  # fmt: skip
