@@ -8,9 +8,9 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
 from redis.cluster import RedisCluster
-from redis.exceptions import RedisError, ResponseError, WatchError
+from redis.exceptions import RedisClusterException, RedisError, ResponseError, WatchError
 
-from presence_core.errors import InvalidArgument, Unavailable
+from presence_core.errors import Unavailable
 from presence_core.transport.connections import closers, connect, server_name
 from presence_core.transport.errors import explained
 
@@ -19,6 +19,9 @@ LONGEST: Final = 1_048_576
 
 TOGETHER: Final = 20
 """Keys that are deleted in one transaction: a change of one of them repeats it."""
+
+_CURSORS: Final = 1 << 64
+"""Above every cursor of a server."""
 
 NO_EXPIRY, GONE = -1, -2
 """What Redis answers for the time to live."""
@@ -44,13 +47,12 @@ class SiteStore:
     def __init__(self, url: str, timeout: float, fields: Sequence[str] = ()) -> None:
         """fields: sessions are hashes of which these are read; none: texts."""
         client = connect(url, timeout, use_asyncio=False)
-        if isinstance(client, RedisCluster):
-            raise InvalidArgument("from", "must not name a Redis Cluster: mirroring one is not supported yet")
         self._client = client
+        self._is_cluster = isinstance(client, RedisCluster)
         self._fields = tuple(fields)
-        self._listening: Any = None
+        self._listening: list[Any] = []  # one for each server
         self.name = server_name(client)
-        self.database = int(client.connection_pool.connection_kwargs.get("db") or 0)
+        self.database = 0 if self._is_cluster else int(client.connection_pool.connection_kwargs.get("db") or 0)
 
     def close(self) -> None:
         self.stop_listening()
@@ -61,17 +63,43 @@ class SiteStore:
     def _explained(self) -> Iterator[None]:
         try:
             yield
-        except (RedisError, OSError) as error:
+        except (RedisError, RedisClusterException, OSError) as error:
             failure = explained(error, self.name.removeprefix("Redis at "))
             raise Unavailable(f"The site's store: {failure}", self.name) from error
+
+    def _servers(self) -> list[Any]:
+        """A client of each server that has keys: the server, or the masters of the cluster."""
+        if not self._is_cluster:
+            return [self._client]
+        nodes = sorted(self._client.get_primaries(), key=lambda node: str(node.name))
+        return [self._client.get_redis_connection(node) for node in nodes]
+
+    def _by_server(self, keys: Sequence[bytes]) -> list[tuple[Any, list[bytes]]]:
+        """The keys with a client of the server that has them."""
+        if not self._is_cluster:
+            return [(self._client, list(keys))]
+        groups: dict[str, tuple[Any, list[bytes]]] = {}
+        for key in keys:
+            node = self._client.get_node_from_key(key)
+            groups.setdefault(node.name, (self._client.get_redis_connection(node), []))[1].append(key)
+        return list(groups.values())
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def scan(self, cursor: int, prefix: str, count: int) -> tuple[int, list[bytes]]:
-        """The next slice of the keys with this prefix, and where the one after it begins; 0 at the end."""
+        """The next slice of the keys with this prefix, and where the one after it begins; 0 at the end.
+
+        On a cluster one master follows the other: the upper bits of the cursor are its number.
+        """
         with self._explained():
-            found, keys = self._client.scan(cursor, match=pattern(prefix, "*"), count=count)
-        return int(found), keys
+            number, within = divmod(cursor, _CURSORS)
+            servers = self._servers()
+            if number >= len(servers):  # the cluster has become smaller
+                return 0, []
+            found, keys = servers[number].scan(within, match=pattern(prefix, "*"), count=count)
+            if int(found):
+                return number * _CURSORS + int(found), keys
+            return (number + 1) * _CURSORS if number + 1 < len(servers) else 0, keys
 
     def read(self, keys: Sequence[bytes]) -> list[RawSession]:
         """The sessions of these keys. One round trip; two of hashes."""
@@ -97,7 +125,7 @@ class SiteStore:
         sizes = pipe.execute(raise_on_error=False)
         fits = [_fits(sizes[at : at + width]) for at in range(0, len(sizes), width)]
         for key, fit in zip(keys, fits, strict=True):
-            pipe.hmget(key, self._fields if fit == "" else self._fields[:0] or ["-"])
+            pipe.hmget(key, ["-"] if fit else self._fields)
             pipe.pttl(key)
         replies = pipe.execute(raise_on_error=False)
         return [
@@ -110,11 +138,6 @@ class SiteStore:
         if problem or isinstance(values, Exception):
             return RawSession(None, ttl, problem or "another type")
         return RawSession(dict(zip(self._fields, values, strict=True)), ttl)
-
-    def time_to_live(self) -> None:
-        """Whether the server answers."""
-        with self._explained():
-            self._client.ping()
 
     # -- deleting -----------------------------------------------------------------------------------------------------
 
@@ -130,12 +153,14 @@ class SiteStore:
         """
         deleted: list[bytes] = []
         with self._explained():
-            for at in range(0, len(keys), TOGETHER):
-                deleted += self._delete_some(keys[at : at + TOGETHER], is_wanted, more)
+            for server, own in self._by_server(keys):
+                together = 1 if self._is_cluster else TOGETHER  # there a transaction has keys of one slot
+                for at in range(0, len(own), together):
+                    deleted += self._delete_some(server, own[at : at + together], is_wanted, more)
         return deleted
 
-    def _delete_some(self, keys: Sequence[bytes], is_wanted: Any, more: Any) -> list[bytes]:
-        with self._client.pipeline(transaction=True) as pipe:
+    def _delete_some(self, server: Any, keys: Sequence[bytes], is_wanted: Any, more: Any) -> list[bytes]:
+        with server.pipeline(transaction=True) as pipe:
             while True:
                 try:
                     pipe.watch(*keys)
@@ -146,14 +171,16 @@ class SiteStore:
                         return []
                     pipe.multi()
                     pipe.unlink(*(key for key, _ in wanted))
-                    for key, raw in wanted:
-                        for words in more(key, raw):
-                            pipe.execute_command(*words)
+                    also = [words for key, raw in wanted for words in more(key, raw)]
+                    for words in () if self._is_cluster else also:
+                        pipe.execute_command(*words)
                     pipe.execute()
+                    for words in also if self._is_cluster else ():  # keys of other slots
+                        self._client.execute_command(*words)
                     return [key for key, _ in wanted]
                 except WatchError:
                     if len(keys) > 1:  # each by itself: one busy session must not keep the others
-                        return [key for each in keys for key in self._delete_some([each], is_wanted, more)]
+                        return [key for each in keys for key in self._delete_some(server, [each], is_wanted, more)]
 
     def _now(self, pipe: Any, keys: Sequence[bytes]) -> list[RawSession]:
         """The sessions as the transaction sees them."""
@@ -164,49 +191,52 @@ class SiteStore:
     # -- listening ----------------------------------------------------------------------------------------------------
 
     def notification_flags(self) -> str | None:
-        """The server's notify-keyspace-events; None where it does not say."""
+        """notify-keyspace-events of the server: of a cluster what all masters have. None where it does not say."""
         with self._explained():
             try:
-                found = self._client.config_get("notify-keyspace-events")
+                found = [server.config_get("notify-keyspace-events") for server in self._servers()]
             except ResponseError:
                 return None
-        return str(next(iter(found.values()), "")) if found else None
+        flags = [str(next(iter(each.values()), "")) for each in found]
+        return "".join(flag for flag in flags[0] if all(flag in other for other in flags))
 
     def turn_on_notifications(self, flags: str) -> None:
         with self._explained():
-            self._client.config_set("notify-keyspace-events", flags)
+            for server in self._servers():
+                server.config_set("notify-keyspace-events", flags)
 
     def listen(self, prefix: str) -> None:
         """Hear of every change of the keys with this prefix, from now on."""
         self.stop_listening()
         with self._explained():
-            self._listening = self._client.pubsub(ignore_subscribe_messages=True)
-            self._listening.psubscribe(pattern(f"__keyspace@{self.database}__:{prefix}", "*"))
+            for server in self._servers():
+                listening = server.pubsub(ignore_subscribe_messages=True)
+                self._listening.append(listening)
+                listening.psubscribe(pattern(f"__keyspace@{self.database}__:{prefix}", "*"))
 
     def changes(self, most: int) -> list[tuple[bytes, str]]:
-        """Up to ``most`` changes that were heard: key and event, such as "set". Does not wait."""
+        """Up to ``most`` changes of each server that were heard: key and event, such as "set". Does not wait."""
         heard = []
-        if self._listening is None:
-            return []
         skip = len(f"__keyspace@{self.database}__:")
         with self._explained():
-            for _ in range(most):
-                message = self._listening.get_message(timeout=0)
-                if message is None and not self._listening.connection.can_read(0):
-                    break
-                if message is not None and message["type"] == "pmessage":
-                    heard.append((message["channel"][skip:], message["data"].decode("ascii", "replace")))
+            for listening in self._listening:
+                for _ in range(most):
+                    message = listening.get_message(timeout=0)
+                    if message is None and not listening.connection.can_read(0):
+                        break
+                    if message is not None and message["type"] == "pmessage":
+                        heard.append((message["channel"][skip:], message["data"].decode("ascii", "replace")))
         return heard
 
     def stop_listening(self) -> None:
-        if self._listening is not None:
+        for listening in self._listening:
             with suppress(RedisError, OSError):
-                self._listening.close()
-            self._listening = None
+                listening.close()
+        self._listening = []
 
     @property
     def is_listening(self) -> bool:
-        return self._listening is not None
+        return bool(self._listening)
 
 
 def pattern(prefix: str, tail: str) -> str:

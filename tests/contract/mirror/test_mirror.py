@@ -19,7 +19,7 @@ from presence_core import InvalidArgument, Presence, SessionFilter, Settings
 from presence_core.mirror.loop import Mirror
 from presence_core.mirror.stores import BY_NAME
 from tests.contract.mirror.conftest import ALL, KEY, Site, scan, until
-from tests.support.servers import Server
+from tests.support.servers import Cluster, Server
 from tests.support.servers.waiting import wait_for
 from tests.support.soak import size
 
@@ -372,3 +372,24 @@ def test_two_mirrors_of_a_site_count_each_session_and_each_end_once(site: Site) 
     totals = site.presence.counts().totals
     assert (totals["logout"], totals["kicked"], totals["expired"]) == (10, 10, 0)
     assert site.redis.keys("sess:*") == []
+
+
+@hears
+def test_sessions_on_a_cluster_are_followed_and_kicked(tmp_path: Path, site: Site, flags: str) -> None:
+    with Cluster.start(site.server.binary, tmp_path, masters=3, replicas=0) as cluster, cluster.client() as redis:
+        for node in cluster.nodes:
+            node.command("CONFIG", "SET", "notify-keyspace-events", flags)
+        there = replace(site, redis=redis, access=cluster.url)
+        keys = [there.sign_in(f"user-{place}", f"s{place}") for place in range(30)]
+        mirror = there.mirror(every=0.1)
+        scan(mirror)
+        assert mirror.hears == ("notifications" if flags else "scans")
+        assert site.presence.counts().sessions == 30
+        for place in range(20):
+            site.presence.kick(f"user-{place}", by="sam", reason="test")
+        redis.delete(keys[29])
+        there.sign_in("ada", "new")
+        until(mirror, lambda: sum(redis.exists(key) for key in keys) == 9)
+        until(mirror, lambda: _sids(site, "ada") and not _sids(site, "user-29"))
+        assert site.presence.counts().sessions == 10
+        there.close()
