@@ -21,8 +21,11 @@ from presence_core.transport.site_store import SiteStore
 
 log = logging.getLogger(__name__)
 
-SLICE: Final = 250
-"""Keys in one SCAN: well below a millisecond of the site's server."""
+SLICE: Final = 100
+"""Keys in one SCAN, which the site's server does before it serves others."""
+
+MOST_SLICES: Final = 20
+"""In one turn, so that it does not wait long for the changes that are heard meanwhile."""
 
 PAUSE: Final = 0.05
 """Seconds between two looks at what changed."""
@@ -241,15 +244,19 @@ class Mirror:
             self.reconciler.pass_number += 1
             self.reconciler.without_user = 0
             self.reconciler.skipped.clear()
-        slices = max(1, min(8, round((now - self._scan_at) * self._rate / SLICE)))
+        slices = max(1, min(MOST_SLICES, round((now - self._scan_at) * self._rate / SLICE)))
         self._scan_at = now
+        found: dict[bytes, None] = {}
+        cursor = self._scan_cursor
         for _ in range(slices):
-            self._scan_cursor, keys = self._site.scan(self._scan_cursor, self._store.prefix, SLICE)
-            own = list(dict.fromkeys(key for key in keys if self._store.is_session_key(key)))
-            self.reconciler.take(own, counts=True)
-            if self._scan_cursor == 0:
-                self._finish_scan()
+            cursor, keys = self._site.scan(cursor, self._store.prefix, SLICE)
+            found |= dict.fromkeys(key for key in keys if self._store.is_session_key(key))
+            if cursor == 0:
                 break
+        self.reconciler.take(list(found), counts=True)
+        self._scan_cursor = cursor  # behind what was taken: after an outage the slices are read again
+        if cursor == 0:
+            self._finish_scan()
         self.reconciler.delete_pending()
 
     def _finish_scan(self) -> None:

@@ -17,6 +17,9 @@ from presence_core.transport.errors import explained
 LONGEST: Final = 1_048_576
 """Bytes of a session that are read. A longer one is skipped."""
 
+READ_TOGETHER: Final = 50
+"""Keys whose commands are sent at once: the server answers all of them before it serves others."""
+
 TOGETHER: Final = 20
 """Keys that are deleted in one transaction: a change of one of them repeats it."""
 
@@ -102,11 +105,13 @@ class SiteStore:
             return (number + 1) * _CURSORS if number + 1 < len(servers) else 0, keys
 
     def read(self, keys: Sequence[bytes]) -> list[RawSession]:
-        """The sessions of these keys. One round trip; two of hashes."""
-        if not keys:
-            return []
+        """The sessions of these keys. A round trip for READ_TOGETHER of them; two of hashes."""
+        read = self._hashes if self._fields else self._texts
+        found: list[RawSession] = []
         with self._explained():
-            return self._hashes(keys) if self._fields else self._texts(keys)
+            for at in range(0, len(keys), READ_TOGETHER):
+                found += read(keys[at : at + READ_TOGETHER])
+        return found
 
     def _texts(self, keys: Sequence[bytes]) -> list[RawSession]:
         pipe = self._client.pipeline(transaction=False)

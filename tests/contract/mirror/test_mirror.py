@@ -393,3 +393,37 @@ def test_sessions_on_a_cluster_are_followed_and_kicked(tmp_path: Path, site: Sit
         until(mirror, lambda: _sids(site, "ada") and not _sids(site, "user-29"))
         assert site.presence.counts().sessions == 10
         there.close()
+
+
+def test_a_key_that_is_another_session_by_now_is_not_deleted(site: Site) -> None:
+    """It changes between the look and the deletion."""
+    key = site.sign_in("ada", "a1").encode()
+    mirror = site.mirror()
+    scan(mirror)
+    site.presence.kick("ada", by="sam", reason="test")
+    is_wanted, asked = mirror.reconciler._is_wanted, []
+
+    def look(name: bytes, raw: Any) -> bool:
+        asked.append(is_wanted(name, raw))
+        if len(asked) == 1:
+            site.sign_in("eve", "a1")
+        return asked[-1]
+
+    mirror.reconciler._is_wanted = look  # type: ignore[assignment, method-assign]
+    until(mirror, lambda: asked)
+    assert asked == [True, False]
+    assert b"eve" in site.redis.get(key)
+    scan(mirror)
+    assert _sids(site, "eve")
+
+
+def test_a_session_that_the_site_ended_and_has_again_is_listed_again(site: Site) -> None:
+    site.notify(ALL)
+    mirror = site.mirror()
+    for _ in range(3):
+        key = site.sign_in("ada", "a1")
+        until(mirror, lambda: _sids(site, "ada"))
+        site.redis.delete(key)
+        until(mirror, lambda: not _sids(site, "ada"))
+    assert [end.cause for end in site.presence.ended("ada")] == ["site"] * 3
+    assert len({end.session_id for end in site.presence.ended("ada")}) == 3
