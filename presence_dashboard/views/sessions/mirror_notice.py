@@ -8,14 +8,23 @@ import streamlit as st
 
 from presence_core import MirrorStatus
 from presence_dashboard import texts
+from presence_dashboard.data.browser_tab import this_tab
 from presence_dashboard.data.shared_reads import now, shared
 from presence_dashboard.format import name, span
 
 
 def mirror_notice() -> None:
-    """A line for each mirror of this namespace; nothing without one."""
-    reading = shared("mirrors", methodcaller("mirrors"))
-    for status in reading.value or ():
+    """A line for each mirror of this namespace; nothing without one. Call it alone in its container: it refreshes."""
+    if _statuses():
+        st.fragment(_notices, run_every=this_tab().tick)()
+
+
+def _statuses() -> list[MirrorStatus]:
+    return shared("mirrors", methodcaller("mirrors")).value or []
+
+
+def _notices() -> None:
+    for status in _statuses():
         _notice(status)
 
 
