@@ -46,9 +46,10 @@ PYTHON_PAGES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
             "JobErrorCode", "TimeoutsPreview", "TimeoutsChange",
             "Block", "BlockRule", "BlockRuleKind", "BlockRulePreview", "AuditEntry", "AuditFact",
             "StaffMember", "StaffRole", "SavedItem", "SavedKind", "ApprovalRequest", "ApprovalState",
-            "ApprovalAnswer", "Viewer", "EraseReport", "SweepReport",
+            "ApprovalAnswer", "Viewer", "Remark", "EraseReport", "SweepReport",
             "ReshardReport", "Plan", "Health", "NodeHealth", "Finding", "FindingLevel", "WorkerStatus", "Alert",
             "MirrorStatus",
+            "PersonAlert", "TopCount", "TopPeople", "TopPerson",
         ),
     ),
     "errors": (
