@@ -224,6 +224,8 @@ def test_a_phone_shows_five_cards_for_a_thumb_and_a_large_screen_the_first_row_n
     tab.kick("user21")
     expect(tab.page.get_by_role("dialog")).to_contain_text("user21")
     assert beyond() <= 0
+    foot = tab.page.locator('[data-testid="stLayoutWrapper"]:has(> .st-key-dialog-foot)')
+    expect(foot).to_have_css("background-color", "rgb(18, 23, 29)")
     tab.page.set_viewport_size({"width": 1920, "height": 1080})
     expect(tab.page.get_by_role("dialog")).to_contain_text("user21")
     assert beyond() <= 0
