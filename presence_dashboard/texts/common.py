@@ -58,12 +58,18 @@ LABEL_LAST_IP: Final = "Latest IP"
 LABEL_PLACE: Final = "Place"
 LABEL_NETWORK: Final = "Provider"
 LABEL_LOGIN_BEFORE: Final = "Login before"
+LABEL_TIME_ZONE: Final = "Time zone"
+there: Final = Sentence("{clock} there")
+"""A time by the clock of the visitor."""
+now_there: Final = Sentence("{zone}, now {clock}")
 LABEL_FLAGS: Final = "Flags"
 FLAG_NEW_DEVICE: Final = "New device"
 FLAG_ON_BEHALF: Final = "Support session"
 FLAG_DISTANT: Final = "Far from the last login"
 FLAG_OLD_TOKEN: Final = "Possibly copied"
 FLAG_SIGN_IN: Final = "Must sign in again"
+FLAG_DISTANT_SHORT: Final = "Far away"
+"""On a badge, with the whole words as its tooltip."""
 FLAG_WORDS: Final = {
     "new_device": FLAG_NEW_DEVICE,
     "distant": FLAG_DISTANT,

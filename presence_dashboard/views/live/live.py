@@ -26,7 +26,9 @@ from presence_dashboard.texts import english
 from presence_dashboard.views.live import count_chart, free_range
 from presence_dashboard.views.live.kicks_at import kicks_at
 from presence_dashboard.views.live.latest_activity import latest_activity
-from presence_dashboard.views.live.split_chart import split_chart
+from presence_dashboard.views.live.login_spike import login_spike
+from presence_dashboard.views.live.span_logins import Span, span_at
+from presence_dashboard.views.live.split_chart import bar_picked, split_chart
 from presence_dashboard.views.live.week_comparison import week_comparison
 
 access.stop_without_gate()
@@ -175,8 +177,12 @@ def _chart() -> None:
     if reading.failure is not None:
         caption.append(texts.updated_ago(span(reading.age)))
     st.caption("  \n".join(caption))
+    picked = picked or bar_picked()
     if picked is not None:
         kicks_at(curve.samples, picked, window.seconds)
+        login_spike(span_at(curve.samples, picked), curve.samples, is_picked=True)
+    elif free is not None:
+        login_spike(Span(*free), curve.samples, is_picked=False)
     split_chart(window, curve.samples, (end_ms - window.seconds * 1000, end_ms))
     if as_table:
         _as_table(curve, show)
@@ -224,7 +230,7 @@ def _key(curve: ChartSeries, compared_with: str, earlier: ChartSeries | None) ->
         parts.append(texts.LIVE_KEY_RUNNING)
     if any(sample.kicked for sample in curve.samples):
         parts.append(texts.LIVE_KEY_KICKS if access.may("people") else texts.LIVE_KEY_KICKS_COUNTED)
-    return [*parts, texts.LIVE_KEY_ZOOM]
+    return [*parts, *([texts.LIVE_KEY_LOGINS] if access.may("people") else []), texts.LIVE_KEY_ZOOM]
 
 
 def _in_words(curve: ChartSeries, show: tuple[CountKind, ...], seconds: float) -> Iterator[str]:

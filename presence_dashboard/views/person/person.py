@@ -200,8 +200,18 @@ def _changes(state: PersonState, actor: Actor) -> None:
         if state.facts is not None:
             as_of = texts.person_as_of(local_time(state.facts.as_of), span(state.facts.age))
             st.caption(as_of, width="content")
+            if theirs := _their_time(state.facts, actor):
+                st.caption(theirs, width="content")
         if not tab.away:
             _also_open(state.uid, actor)
+
+
+def _their_time(facts: PersonFacts, actor: Actor) -> str | None:
+    """What a clock shows now where the person was last active, safe for Markdown."""
+    own = [session for session in facts.sessions if session.on_behalf_by is None]
+    latest = max(own, key=lambda session: session.last_seen, default=None)
+    words = latest and session_facts.zone_words(session_facts.their_zone(latest, actor), with_time=True)
+    return texts.labelled(texts.LABEL_TIME_ZONE, words) if words else None
 
 
 def _also_open(uid: str, actor: Actor) -> None:

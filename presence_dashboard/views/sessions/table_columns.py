@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -12,7 +12,7 @@ import streamlit as st
 from presence_core import Block, Ended, ListOrder, Session
 from presence_dashboard import texts
 from presence_dashboard.components import notifications, session_facts
-from presence_dashboard.components.record_table import Column, Row
+from presence_dashboard.components.record_table import Column, Marks, Row
 from presence_dashboard.components.session_facts import time_of_day
 from presence_dashboard.data.session_list import Rows, SessionList
 from presence_dashboard.data.session_query import ATTRIBUTE
@@ -103,6 +103,7 @@ def _column(name: str) -> Column:
 
 def table_rows(listing: SessionList, rows: Rows, columns: Sequence[Column], actor: Actor) -> Iterator[Row]:
     """The rows with the cells of these columns, masked for the actor."""
+    shown = {column.name for column in columns}
     for session in rows.sessions:
         has_ended = session.ref in listing.ended
         why = _why(listing.ended[session.ref]) if has_ended else ""
@@ -121,7 +122,18 @@ def table_rows(listing: SessionList, rows: Rows, columns: Sequence[Column], acto
             tuple(_cell(session, column.name, cells) for column in columns),
             why,
             session.ref in listing.selected,
+            _marks(session, shown, actor),
         )
+
+
+def _marks(session: Session, shown: Collection[str], actor: Actor) -> dict[str, Marks]:
+    """Flags as badges behind the name, the place behind the address. Not where a column of their own is shown."""
+    marks = {}
+    if "flags" not in shown and (badges := session_facts.badges(session)):
+        marks["name"] = Marks(badges=badges)
+    if "place" not in shown and (place := session_facts.place(session, actor)) and place != HIDDEN:
+        marks["ip"] = Marks(literal(place))
+    return marks
 
 
 def _cell(session: Session, name: str, known: dict[str, str]) -> Cell:
