@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from starlette.responses import HTMLResponse
-
 import streamlit
+from starlette.responses import HTMLResponse
 
 from presence_core.files.password_file import LONGEST, SHORTEST
 from presence_core.text.languages import tag_of
@@ -19,7 +18,9 @@ from presence_dashboard.gate.headers import hashed, policy
 _FILES: Final = Path(__file__).parents[1] / "browser_files"
 _MARK: Final = (_FILES / "icon.svg").read_text("utf-8")
 
-_FONT: Final = next((Path(streamlit.__file__).parent / "static" / "static" / "media").glob("SourceSansVF-Upright*.woff2")).name
+_FONT: Final = next(
+    (Path(streamlit.__file__).parent / "static" / "static" / "media").glob("SourceSansVF-Upright*.woff2")
+).name
 """The font of the pages. Streamlit serves it to everyone, as all of /static/."""
 
 _STYLE: Final = (
