@@ -15,6 +15,9 @@ from presence_core.filters import SessionFilter
 from presence_core.heartbeat_buffer import HeartbeatBuffer
 from presence_core.models import (
     Alert,
+    ApprovalAnswer,
+    ApprovalRequest,
+    ApprovalState,
     AuditEntry,
     AuditFact,
     Block,
@@ -72,6 +75,9 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Alert",
+    "ApprovalAnswer",
+    "ApprovalRequest",
+    "ApprovalState",
     "AsyncLastSeenTracker",
     "AsyncMinuteSetTracker",
     "AsyncPresence",

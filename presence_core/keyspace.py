@@ -94,6 +94,7 @@ class Shard:
     running: str
     staff: str
     saved: str
+    approvals: str
 
     def __init__(self, namespace: str, shards: int, index: int) -> None:
         even = shards > 1 and len(EVEN) % shards == 0

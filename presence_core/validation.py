@@ -231,7 +231,7 @@ def aliases(value: object) -> str:
         return ""
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise InvalidArgument("aliases", "must be a list of texts", "wrong_type")
-    items = list(value)
+    items = list(islice(value, 9))
     if len(items) > 8:
         raise InvalidArgument("aliases", "must be at most 8 texts", "too_many")
     rule = "must be texts of 1 to 256 bytes"

@@ -69,6 +69,7 @@ SHARD: Final = (
     Family("block_rules", "HASH", "final", "texts", writers=_ENDING),
     Family("staff", "HASH", "first"),
     Family("saved", "HASH", "first", "texts", writers="support"),
+    Family("approvals", "HASH", "first", "texts", writers="support"),
     Family("job:<id>", "HASH", "first", "texts", writers="worker support"),
     Family("jobs", "ZSET", "first", writers="worker support"),
     Family("running", "SET", "first", writers="worker support"),

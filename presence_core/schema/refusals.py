@@ -53,6 +53,9 @@ RULES: Final[Mapping[InvalidCode, str]] = {
     "no_passwords": "cannot be set: staff do not sign in with a password",
     "not_storable": "must be text that a saved item can hold",
     "items_full": "cannot be saved: there are as many saved items as there may be",
+    "requests_full": "cannot ask: there are as many open requests as there may be",
+    "own_request": "must be another person than the one who asks, or the same, as the sentence says",
+    "answered": "must be of a request that is still open",
     # of files and packages
     "unusable_file": "must name a file that can be used",
     "read_only": "must name a file that can be written",

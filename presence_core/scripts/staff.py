@@ -162,3 +162,36 @@ def _decode_viewers(reply: Sequence[bytes]) -> list[tuple[bytes, int]]:
 
 
 NOTE_VIEWER: Final = Script("staff/note_viewer", repeatable=True, fenced=False, reply=_decode_viewers)
+
+
+TOO_MANY_OPEN, TOO_MANY_OWN = -1, -2
+"""Refusals of staff/approvals/ask_approval.lua."""
+
+UNKNOWN, OWN, NOT_OWN = 0, -2, -3
+"""Refusals of staff/approvals/answer_request.lua, with -1: not possible from its state."""
+
+
+class RequestChange(NamedTuple):
+    """A new request, or a change of its state."""
+
+    code: int  #: 1: done; or why not
+    record: bytes  #: the request as JSON
+
+
+ASK_APPROVAL: Final = Script("staff/approvals/ask_approval", repeatable=True, reply=RequestChange._make)
+ANSWER_REQUEST: Final = Script("staff/approvals/answer_request", repeatable=False, reply=RequestChange._make)
+
+
+class StoredRequests(NamedTuple):
+    """All requests as they are stored."""
+
+    now: int  #: ms
+    rows: list[tuple[bytes, bytes]]  #: id and JSON
+
+
+def _decode_requests(reply: Sequence[Any]) -> StoredRequests:
+    now, flat = reply
+    return StoredRequests(now, list(by_two(flat)))
+
+
+READ_REQUESTS: Final = Script("staff/approvals/read_requests", repeatable=True, reply=_decode_requests)

@@ -38,6 +38,7 @@ class Tab:
     acted: int = 0  #: number of actions in this tab; a list reads its rows again after each
     page: str = ""  #: name of the page that is open
     visit: int = 0  #: number of pages that were opened in this tab
+    requests: tuple[tuple[str, str], ...] | None = None  #: those that the page shows, each with its state; None: none
     opened_at: float = field(default_factory=time.monotonic)
 
     def opened(self, page: str) -> None:

@@ -34,3 +34,9 @@ def test_the_theme_of_streamlit_uses_the_same_sizes() -> None:
     theme = tomllib.loads((PACKAGE.parent / ".streamlit" / "config.toml").read_text("utf-8"))["theme"]
     named = {theme["metricValueFontSize"], *theme["headingFontSizes"]}
     assert {size.rstrip("rem") for size in named} <= {size.rstrip("rem").lstrip("0") for size in SIZES.values()}
+
+
+def test_the_pages_use_only_colours_and_measures_that_they_define() -> None:
+    """Streamlit defines its own in components only: a fallback for one is used on every page, also in the dark."""
+    sheets = "\n".join(path.read_text("utf-8") for path in SCALE.parent.glob("*.css"))
+    assert set(re.findall(r"var\((--[\w-]+)", sheets)) - set(re.findall(r"(--[\w-]+):", sheets)) == set()

@@ -127,6 +127,7 @@ def _erase_round(ctx: Context, shard: Shard, person: Identity, before: EraseRepo
     rewritten += in_jobs + (yield from rewrite.rewrite_notes(shard, person, found))
     rewritten += yield from rewrite.rewrite_rules(ctx, person)
     rewritten += yield from rewrite.rewrite_saved(ctx, person)
+    rewritten += yield from rewrite.rewrite_requests(ctx, person)
     viewers = ctx.keys.common.viewers(person.uid)
     yield [command(viewers, "UNLINK", viewers)]
     for any_shard in ctx.keys.shards:

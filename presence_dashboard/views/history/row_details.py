@@ -123,7 +123,8 @@ def _job(job_id: str, actor: Actor) -> None:
             texts.FACT_UPDATED: job.updated,
             texts.FACT_FINISHED: job.finished,
             texts.LABEL_BY: job.by,
-            texts.FACT_FILTER: history_query.filter_in_words(job, actor, zone()) or texts.BULK_EVERYONE,
+            texts.FACT_FILTER: history_query.filter_in_words(job.filter, job.created, actor, zone())
+            or texts.BULK_EVERYONE,
             texts.LABEL_REASON: job.reason,
             texts.LABEL_MESSAGE: job.message,
             texts.LABEL_TICKET: job.ticket,

@@ -46,7 +46,7 @@ def worded(row: ReportRow, names: Mapping[str, str], actor: Actor, zone: tzinfo)
         entry.at, entry.by or "", texts.act("kick_where"), None, None,
         texts.report_bulk_people(len(bulk.uids), bulk.is_whole), job.kicked, job.reason, job.ticket,
         texts.report_bulk_outcome(number(job.kicked), number(job.total), None if job.state == "done" else state),
-        history_query.filter_in_words(job, actor, zone),
+        history_query.filter_in_words(job.filter, job.created, actor, zone),
     )  # fmt: skip
 
 

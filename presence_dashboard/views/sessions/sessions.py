@@ -15,7 +15,7 @@ from presence_dashboard.data.session_query import SessionQuery
 from presence_dashboard.data.store import Store, open_store
 from presence_dashboard.format import code, cut
 from presence_dashboard.roles import Actor
-from presence_dashboard.views.sessions import bulk_kick_dialog, bulk_kick_progress
+from presence_dashboard.views.sessions import approval_dialog, approval_list, bulk_kick_dialog, bulk_kick_progress
 from presence_dashboard.views.sessions.list_refresh import list_refresh
 from presence_dashboard.views.sessions.saved_views import open_linked_view, views_menu
 from presence_dashboard.views.sessions.search_bar import (
@@ -54,7 +54,9 @@ def page() -> None:
             list_refresh()
         refuse_link(faults)
         return
-    problem, jobs, first = st.container(), st.container(key="bulk-progress"), st.empty()
+    problem, jobs, requests, first = (
+        st.container(), st.container(key="bulk-progress"), st.container(key="requests"), st.empty(),
+    )  # fmt: skip
     if listing.rows is None:
         with first:
             st.html(_LOADING)
@@ -75,9 +77,11 @@ def page() -> None:
         with jobs:
             bulk_kick_progress.bulk_kick_progress(may_reread=not kick_dialog.is_open())
         bulk_kick_dialog.draft_offer()
+        with requests:
+            approval_list.request_list(actor)
     _list(listing, actor)
     if not kick_dialog.is_open():  # Streamlit allows one dialog at a time
-        _ = bulk_kick_dialog.dialog() or export_dialog.dialog()
+        _ = bulk_kick_dialog.dialog() or approval_dialog.dialog() or export_dialog.dialog()
 
 
 def _update_availability(store: Store) -> None:

@@ -69,8 +69,11 @@ def test_a_user_with_the_documented_rights_may_do_everything(bed: Bed) -> None:
         assert p.staff() == [p.staff_member("root")]
         assert p.save_item("view", "mine", "q=a", by="root") == p.saved_items("view", owner="root")[0]
         assert p.remove_item("view", "mine", by="root")
+        request = p.ask_approval(filter=SessionFilter(uid="ada"), sessions=1, by="staff", reason="test")
+        assert p.answer_request(request.id, "approve", by="root").state == "approved"
+        assert p.finish_request(request.id, by="root", outcome="done") == p.approval_requests()[0]
         assert p.note_viewer("ada", by="root") == []
-        assert len(p.audit()) == p.audit().total == 12
+        assert len(p.audit()) == p.audit().total == 14
         assert len(p.ended()) == 4
         assert p.ended("ada")
         p.login("bob", device="phone")

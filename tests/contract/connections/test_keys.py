@@ -134,6 +134,11 @@ def _everything(p: P) -> None:
     p.remove_item("view", "renamed", by="staff", shared=True)
     p.save_item("watch", "a:{b}", "N", by="staff")
     p.saved_items("view", owner="staff")
+    wish: dict[str, Any] = {"filter": SessionFilter(uid="a:{b}"), "by": "staff", "reason": "why", "sessions": 1}
+    p.answer_request(p.ask_approval(network="::1", **wish).id, "refuse", by="eve", word="No.")
+    p.answer_request(approved := p.ask_approval(**wish).id, "approve", by="eve")
+    p.finish_request(approved, by="eve", outcome="done")
+    p.ask_approval(**wish)
     for by in ("staff", "eve"):
         p.note_viewer("u1", by=by)
     p.note_viewer("u1", by="staff", closed=True)
@@ -172,6 +177,7 @@ def _everything(p: P) -> None:
     p.sweep()
     p.repair()
     p.advance(8 * 86400)
+    p.approval_requests()
     p.sweep()
 
 

@@ -48,6 +48,7 @@ CALLS: dict[str, Callable[[P, str], Any]] = {
     "denied": lambda p, t: p.denied(by="sam", what="kick"),
     "staff": lambda p, t: p.set_staff("root", "admin", by="sam"),
     "saved item": lambda p, t: p.save_item("view", "mine", "q=a", by="root"),
+    "approval request": lambda p, t: p.ask_approval(filter=SessionFilter(uid="bob"), sessions=1, **SAID),
     "viewer": lambda p, t: p.note_viewer("ada", by="root"),
     "logout": lambda p, t: p.logout("ada", "session-1"),
     "kick one": lambda p, t: p.kick("bob", "session-2", message="hello", **SAID),

@@ -369,6 +369,23 @@ def test_sessions_on_behalf_of_users_of_both_versions_are_listed_and_end_in_both
     assert p.repair().repaired == 0
 
 
+@on("valkey-sync", "redis7-sync")
+def test_an_earlier_version_leaves_requests_alone_and_reads_their_audit(p: P, bed: Bed, earlier: Earlier) -> None:
+    p.freeze()
+    p.login("ada", name="Ada Lovelace", device="phone")
+    asked = p.ask_approval(filter=SessionFilter(text="lovelace"), country="FR", sessions=1, lapse_after=3600, **WHY)
+    assert earlier.audit() == [True]
+    earlier.sweep()
+    earlier.repair()
+    earlier.kick("ada", **WHY)
+    assert p.approval_requests() == [asked]
+    earlier.erase("ada", **WHY)
+    assert b"lovelace" in b"".join(bed.raw.hvals(p.context.keys.shards[0].approvals)), "docs/upgrade.md says so"
+    p.answer_request(asked.id, "approve", by="grace")
+    assert earlier.audit() == [True] * 4
+    assert p.repair().repaired == 0
+
+
 # -- the gate ---------------------------------------------------------------------------------------------------------
 
 ACTS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [

@@ -96,6 +96,7 @@ def _picture(p: P) -> dict[str, Any]:
         "audit": sorted(map(repr, p.audit(limit=1000).items)),
         "jobs": [(job.id, job.kicked, job.state) for job in p.jobs().items],
         "staff": p.staff(),
+        "requests": p.approval_requests(),
         "saved": p.saved_items("watch", owner="boss@example.org"),
     }  # fmt: skip
 

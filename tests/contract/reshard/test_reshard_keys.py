@@ -38,6 +38,7 @@ AS_THEY_ARE = {
     "jobs",
     "running",
     "saved",
+    "approvals",
     "staff",
 }
 DIVIDED = {"sessions", "deadlines", "ended", "users", "people", "blocks", "closing", "labels", "audit", "on_behalf"}
@@ -80,6 +81,7 @@ def _leave_a_trace_everywhere(p: P, bed: Bed) -> None:
     waits = p.start_kick(SessionFilter(device="bulk"), **SAID, expected=1)
     p.set_staff("boss@example.org", "admin", by="setup")
     p.save_item("watch", "u1", "Name 1", by="boss@example.org")
+    p.ask_approval(filter=SessionFilter(device="bulk"), **SAID, sessions=1)
     p.erase("u4", by="dpo", reason="asked")
     p.revoke_before(p.clock.ms / 1000 - 100, **SAID)
     p.sweep()

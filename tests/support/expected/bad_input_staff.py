@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from presence_core import AuditFact, SessionFilter
 from tests.support.expected.bad_input import (
     BY,
     CONTROL,
@@ -88,6 +89,57 @@ def _of_saved_items() -> list[Case]:
     return cases
 
 
+def _of_requests() -> list[Case]:
+    good: dict[str, Any] = _GOOD | {"sessions": 1, "country": "FR"}
+    bare = _GOOD | {"sessions": 1}
+    cases = [Case("ask_approval", (), good | {"by": value}, sentence) for value, sentence in _BYS]
+    cases += [Case("ask_approval", (), good | {"reason": value}, f"reason{rest}") for value, rest in PROSE]
+    cases += [Case("ask_approval", (), good | {"message": value}, f"message{rest}") for value, rest in PROSE]
+    ticket = _text("ticket must be text of 1 to 64 bytes", 64)
+    cases += [Case("ask_approval", (), good | {"ticket": value}, sentence) for value, sentence in ticket]
+    numbers: list[Any] = [-1, None, "5", 1.5, True]
+    whole = "sessions must be a whole number from 0 to 1000000000"
+    cases += [Case("ask_approval", (), good | {"sessions": value}, whole) for value in numbers]
+    lapse = "lapse_after must be a whole number from 60 to 604800"
+    cases += [Case("ask_approval", (), good | {"lapse_after": value}, lapse) for value in (*numbers, 59, 604_801)]
+    seconds = "duration must be whole seconds from 1 to 315360000 (10 years)"
+    cases += [Case("ask_approval", (), good | {"duration": value}, seconds) for value in (0, -1, 1.5, "60", True)]
+    refs = "exclude must be a list of refs"
+    cases += [Case("ask_approval", (), good | {"exclude": value}, refs) for value in ("a:session-1", b"a", None, 5)]
+    cases += [
+        Case("ask_approval", (), bare, "filter must be given, or what a block rule refuses, or both"),
+        Case("ask_approval", (), bare | {"filter": "ada"}, "filter must be a SessionFilter"),
+        Case("ask_approval", (), bare | {"filter": SessionFilter()},
+             "filter must have at least one field: use revoke_before to sign out everyone"),
+        Case("ask_approval", (), bare | {"filter": SessionFilter(uid="a"), "duration": 5},
+             "duration must not be given without a block rule"),
+        Case("ask_approval", (), bare | {"country": "FRA"},
+             "country must be the two letters of an ISO country code, such as FR"),
+        Case("ask_approval", (), good | {"exclude": ["a:session-1"] * 201}, "exclude must be at most 200 refs"),
+        Case("answer_request", ("request-1", "allow"), {"by": "staff"},
+             'answer must be "approve" or "refuse" or "withdraw"'),
+        Case("finish_request", ("request-1",), {"by": "staff", "outcome": "x", "failed": 1},
+             "failed must be True or False"),
+    ]  # fmt: skip
+    cases += [
+        Case("ask_approval", (), bare | {"network": "1.2.3"},
+             "network must be an IPv4 or IPv6 address, or a network such as 192.0.2.0/24"),
+        Case("ask_approval", (), bare | {"app": "x"}, "app_version must be given: a rule is for a version of one app"),
+        Case("ask_approval", (), bare | {"app_version": "1"}, "app must be given: a rule is for a version of one app"),
+    ]  # fmt: skip
+    wrong_id = "request_id must be 8 to 128 characters of A-Z, a-z, 0-9, _ and -"
+    for value in ("", "short", "a b c d e f", 5, None):
+        cases.append(Case("answer_request", (value, "approve"), {"by": "staff"}, wrong_id))
+        cases.append(Case("finish_request", (value,), {"by": "staff", "outcome": "x"}, wrong_id))
+    for value, sentence in _BYS:
+        cases.append(Case("answer_request", ("request-1", "approve"), {"by": value}, sentence))
+        cases.append(Case("finish_request", ("request-1",), {"by": value, "outcome": "x"}, sentence))
+    for value, rest in PROSE:
+        cases.append(Case("answer_request", ("request-1", "refuse"), {"by": "staff", "word": value}, f"word{rest}"))
+        cases.append(Case("finish_request", ("request-1",), {"by": "staff", "outcome": value}, f"outcome{rest}"))
+    return cases
+
+
 def _of_everybody_out() -> list[Case]:
     cases = [
         Case("revoke_before", (value,), _GOOD, "at must be an aware datetime or Unix seconds") for value in MOMENTS
@@ -158,6 +210,11 @@ def _of_questions() -> list[Case]:
         Case("audit_note", (), {"by": "staff", "what": "look", "outcome": value}, f"outcome{rest}")
         for value, rest in PROSE
     ]
+    facts: list[Any] = [1, "ended", ["ended"], {"ended": 1}, [AuditFact("ended"), None]]
+    cases += [
+        Case("audit_note", (), {"by": "staff", "what": "look", "facts": value}, "facts must be a list of AuditFact")
+        for value in facts
+    ]
     block_for = "block_for must be whole seconds from 1 to 315360000 (10 years)"
     no_seconds: list[Any] = [0, -1, 315_360_001, 1.5, "60", True, timedelta(hours=1)]
     cases += [Case("kick", ("ada",), _GOOD | {"block_for": value}, block_for) for value in no_seconds]
@@ -169,4 +226,6 @@ def _of_questions() -> list[Case]:
     return cases
 
 
-STAFF_CASES = _of_staff() + _of_saved_items() + _of_everybody_out() + _of_block_rules() + _of_questions()
+STAFF_CASES = (
+    _of_staff() + _of_saved_items() + _of_requests() + _of_everybody_out() + _of_block_rules() + _of_questions()
+)
