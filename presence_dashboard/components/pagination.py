@@ -81,20 +81,20 @@ def record_list(
 
     picked = dict(zip(refs, items, strict=True)).get(paged.picked or "")
     shown = partial(details, picked) if details and picked is not None else None
-    with_details(key, len(rows), draw, shown, paged.pick)
+    with_details(key, f"{'full' if len(rows) >= FULL else 'few'}-{key}", draw, shown, paged.pick)
     if shown is None and hint:
         st.caption(hint)
 
 
 def with_details(
-    key: str, count: int, draw: Callable[[], None], details: Callable[[], None] | None, pick: Callable[[None], None]
+    key: str, box: str, draw: Callable[[], None], details: Callable[[], None] | None, pick: Callable[[None], None]
 ) -> None:
     """A list, and next to it the details of one of its rows: below it on a narrow screen.
 
-    count: rows. pick: called with None when the reader closes the details.
+    box: key of the container of the list. pick: called with None when the reader closes the details.
     """
     with st.container(key=f"split-{key}"):
-        with st.container(key=f"{'full' if count >= FULL else 'few'}-{key}"):
+        with st.container(key=box):  # alone in it: a fragment in a shared container may vanish during a rerun
             draw()
         if details is not None:
             with st.container(border=True, gap="xsmall", key="details"):

@@ -8,19 +8,16 @@ from typing import Final, Literal
 
 import streamlit as st
 
-from presence_core import Session
 from presence_dashboard import texts
-from presence_dashboard.actions import kick_and_block
 from presence_dashboard.components import kick_dialog, session_facts
-from presence_dashboard.components.buttons import live_button, more_actions
+from presence_dashboard.components.kick_dialog.session_panel import session_panel
 from presence_dashboard.components.pagination import with_details
 from presence_dashboard.components.record_table import Column, Row, record_table, ref_of
 from presence_dashboard.data.browser_tab import this_tab
 from presence_dashboard.data.person_state import Card, PersonFacts, PersonState
 from presence_dashboard.data.shared_reads import now
-from presence_dashboard.data.store import open_store
-from presence_dashboard.format import cut, literal, name, number
-from presence_dashboard.roles import HIDDEN, Actor
+from presence_dashboard.format import literal, number
+from presence_dashboard.roles import Actor
 from presence_dashboard.views.person.timeline_list import ended_words
 
 CARDS: Final = 6
@@ -44,7 +41,7 @@ def session_cards(person: PersonState, facts: PersonFacts, actor: Actor) -> None
             _ended_facts(card, actor)
         else:
             by = person.demanded_by(card.session)
-            _live_facts(card.session, live, actor, is_newest=card.session.session_id == newest, demanded_by=by)
+            session_panel(card.session, live, actor, is_newest=card.session.session_id == newest, demanded_by=by)
 
     if len(cards) > CARDS:
         _rows(person, cards, actor, draw)
@@ -79,7 +76,7 @@ def _rows(person: PersonState, cards: list[Card], actor: Actor, draw: Callable[[
         on_pick=lambda: person.pick(ref_of(_KEY, "pick")),
         on_kick=kick if actor.may("kick") else None,
     )
-    with_details(_KEY, len(shown), table, None if picked is None else partial(draw, picked), person.pick)
+    with_details(_KEY, "full-sessions", table, None if picked is None else partial(draw, picked), person.pick)
     left = len(cards) - len(shown)
     if left:
         label = texts.person_more_cards(max(left - ROWS, 0), number(min(left, ROWS)), number(len(cards)))
@@ -132,53 +129,3 @@ def _ended_facts(card: Card, actor: Actor) -> None:
             texts.LABEL_ENDED: None if card.ended is None else card.ended.at,
         },
     )
-
-
-def _live_facts(session: Session, total: int, actor: Actor, *, is_newest: bool, demanded_by: str | None) -> None:
-    moved = session.last_ip if session.last_ip != session.ip else None
-    newest = f" :gray-badge[{texts.PERSON_NEWEST}]" if is_newest else ""
-    flags = "".join(f" :orange-badge[{flag}]" for flag in session_facts.flags(session))
-    st.markdown(f"{session_facts.device(session, actor)}{newest}{flags}")
-    if session.sign_in_required_at is not None:
-        at, by = session_facts.time_of_day(session.sign_in_required_at), demanded_by and name(cut(demanded_by, 40))
-        st.markdown(texts.must_sign_in(by, at))
-    theirs = session_facts.their_zone(session, actor)
-    session_facts.show_facts(
-        {
-            texts.LABEL_ON_BEHALF_BY: session.on_behalf_by,
-            texts.LABEL_BROWSER: session_facts.client(session),
-            texts.LABEL_APP: session_facts.app(session),
-            texts.LABEL_IP: session_facts.address(session, actor),
-            texts.LABEL_LAST_IP: HIDDEN if moved and "ip" in actor.masked else moved,
-            texts.LABEL_PLACE: session_facts.place(session, actor),
-            texts.LABEL_NETWORK: session_facts.provider(session, actor),
-            texts.LABEL_TIME_ZONE: session_facts.zone_words(theirs),
-            texts.LABEL_LOGIN_BEFORE: session_facts.login_before(session, actor),
-            texts.LABEL_LOGIN: session.login_at,
-            texts.LABEL_LAST_ACTIVE: session.last_seen,
-            texts.LABEL_EXPIRES: session.expires_at,
-            texts.METHOD_FILTER: session_facts.authentication(session),
-            **session_facts.attributes(session, actor, open_store().presence.settings.facets),
-        },
-        theirs,
-    )
-    if actor.may("kick"):
-        _buttons(session, total)
-
-
-def _buttons(session: Session, total: int) -> None:
-    """The kick, and a menu with the rest."""
-    with st.container(horizontal=True, gap="small"):
-        live_button(
-            texts.PERSON_KICK_THIS, f"kick-{session.session_id}", kick_dialog.open_for_sessions, (session,)
-        )  # fmt: skip
-        acts: list[tuple[str, str, Callable[[], None]]] = []
-        if total > 1:
-            keep_this = partial(kick_dialog.open_for_person, session.uid, (session.ref,), keep=True)
-            acts.append((texts.PERSON_KEEP_THIS, f"keep-{session.session_id}", keep_this))
-        if kick_and_block.may_require_sign_in(session):
-            ask = partial(kick_dialog.open_for_sign_in, session.uid, session)
-            acts.append((texts.require_sign_in(1), f"sign-in-{session.session_id}", ask))
-        change = partial(kick_dialog.open_for_timeouts, session.uid, session)
-        acts.append((texts.CHANGE_TIMEOUTS, f"timeouts-{session.session_id}", change))
-        more_actions(f"more-{session.session_id}", acts)
