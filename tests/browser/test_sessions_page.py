@@ -237,7 +237,7 @@ def test_a_phone_shows_five_cards_for_a_thumb_and_a_large_screen_the_first_row_n
 LONG_CITY = city("GB", "Llanfairpwllgwyngyll", (53.2, -4.2))
 
 
-def test_ticks_move_no_row_and_a_click_on_a_row_shows_its_actions_beside_the_list(
+def test_ticks_move_no_row_and_a_click_on_a_row_shows_its_actions_next_to_the_list(
     dashboard: Dashboard, open_tab: Open
 ) -> None:
     """The action of a row is quiet where the reader is not, and red and outlined where the reader is."""
