@@ -9,19 +9,9 @@ Role = Literal["stats", "viewer", "support", "admin"]
 """From least to most; each role has the rights of the roles before it."""
 
 Right = Literal[
-    "counts",
-    "people",
-    "kick",
-    "bulk",
-    "lengthen",
-    "block_rules",
-    "export",
-    "share",
-    "audit_export",
-    "repair",
-    "staff",
-    "approve",
-]
+    "counts", "people", "kick", "remark", "bulk", "lengthen", "block_rules", "export", "share", "audit_export",
+    "repair", "staff", "approve",
+]  # fmt: skip
 
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 
@@ -31,7 +21,7 @@ HIDDEN: Final = "•••"
 _GRANTED: Final[dict[Role, frozenset[Right]]] = {
     "stats": frozenset({"counts"}),
     "viewer": frozenset({"counts", "people"}),
-    "support": frozenset({"counts", "people", "kick", "bulk", "export", "share"}),
+    "support": frozenset({"counts", "people", "kick", "remark", "bulk", "export", "share"}),
     "admin": frozenset(get_args(Right)),
 }
 

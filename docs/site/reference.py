@@ -46,8 +46,9 @@ PYTHON_PAGES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
             "JobErrorCode", "TimeoutsPreview", "TimeoutsChange",
             "Block", "BlockRule", "BlockRuleKind", "BlockRulePreview", "AuditEntry", "AuditFact",
             "StaffMember", "StaffRole", "SavedItem", "SavedKind", "ApprovalRequest", "ApprovalState",
-            "ApprovalAnswer", "Viewer", "EraseReport", "SweepReport",
+            "ApprovalAnswer", "Viewer", "Remark", "EraseReport", "SweepReport",
             "ReshardReport", "Plan", "Health", "NodeHealth", "Finding", "FindingLevel", "WorkerStatus", "Alert",
+            "PersonAlert", "TopCount", "TopPeople", "TopPerson",
         ),
     ),
     "errors": (

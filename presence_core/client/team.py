@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from presence_core.client.base import AsyncClient, Client, awaited
 from presence_core.filters import SessionFilter
-from presence_core.models import ApprovalAnswer, ApprovalRequest, SavedItem, SavedKind, Viewer
-from presence_core.operations.staff import approvals, saved_items, viewers
+from presence_core.models import ApprovalAnswer, ApprovalRequest, Remark, SavedItem, SavedKind, Viewer
+from presence_core.operations.staff import approvals, remarks, saved_items, viewers
 
 
 class TeamMethods(Client):
@@ -54,6 +54,32 @@ class TeamMethods(Client):
         user. At most 50 members are noted for a user. Cost: O(members), one round trip.
         """
         return self._run(viewers.note_viewer(self._ctx, uid, by, closed))
+
+    def add_remark(self, uid: str, text: str, *, by: str) -> Remark:
+        """Leave a remark on a user for colleagues, for ``Settings.keep_remarks``. ``audit`` shows that, not the text.
+
+        text: 1-500 characters. by: the staff member. Raises InvalidArgument if the user has 10 remarks, or 10,000 users
+        have some. An interrupted call may have added it. Cost: O(1), one round trip.
+        """
+        return self._run(remarks.add_remark(self._ctx, uid, text, by))
+
+    def remove_remark(self, uid: str, remark_id: str, *, by: str) -> bool:
+        """Remove a remark. False: it is not there, or has lapsed. ``audit`` shows the removal. One round trip."""
+        return self._run(remarks.remove_remark(self._ctx, uid, remark_id, by))
+
+    def remarks(self, uid: str | None = None, *, limit: int = 100) -> list[Remark]:
+        """The remarks on a user, newest first; without a uid the newest on all users. Lapsed ones are left out.
+
+        limit: 1…1000. Cost: one round trip for a user; two for all, O(P·limit).
+        """
+        return self._run(remarks.remarks(self._ctx, uid, limit))
+
+    def remarks_among(self, uids: Iterable[str]) -> dict[str, list[Remark]]:
+        """The remarks on those of these users, at most 1,000, who have some; of each newest first.
+
+        Cost: O(uids), one round trip to all shards at once, and one more if some have remarks.
+        """
+        return self._run(remarks.remarks_among(self._ctx, uids))
 
     def ask_approval(
         self,
@@ -124,6 +150,10 @@ class AsyncTeamMethods(AsyncClient):
     save_item = awaited(TeamMethods.save_item)
     remove_item = awaited(TeamMethods.remove_item)
     note_viewer = awaited(TeamMethods.note_viewer)
+    add_remark = awaited(TeamMethods.add_remark)
+    remove_remark = awaited(TeamMethods.remove_remark)
+    remarks = awaited(TeamMethods.remarks)
+    remarks_among = awaited(TeamMethods.remarks_among)
     ask_approval = awaited(TeamMethods.ask_approval)
     approval_requests = awaited(TeamMethods.approval_requests)
     answer_request = awaited(TeamMethods.answer_request)

@@ -4,7 +4,7 @@ Start reading in ``sessions.py``. ``choices.py`` has the closed sets of texts; `
 What this module imports is what it exports (``pyproject.toml`` says so to mypy and ruff).
 """
 
-from presence_core.models.alerts import Alert, AlertCount
+from presence_core.models.alerts import Alert, AlertCount, PersonAlert
 from presence_core.models.answers import (
     Counts,
     DistantLogin,
@@ -36,7 +36,16 @@ from presence_core.models.choices import (
     WayName,
 )
 from presence_core.models.health import Finding, Health, NodeHealth, SentinelHealth, Spread
-from presence_core.models.history import NO_RUNNER, START_A_WORKER, Sample, WorkerStatus, no_worker
+from presence_core.models.history import (
+    NO_RUNNER,
+    START_A_WORKER,
+    Sample,
+    TopCount,
+    TopPeople,
+    TopPerson,
+    WorkerStatus,
+    no_worker,
+)
 from presence_core.models.places import Place
 from presence_core.models.plain import plain
 from presence_core.models.sessions import (
@@ -72,6 +81,7 @@ from presence_core.models.staff import (
     Job,
     KickPreview,
     MatchedPerson,
+    Remark,
     SavedItem,
     StaffMember,
     TimeoutsChange,

@@ -43,6 +43,8 @@ class SearchedPlace(Protocol):
     @property
     def country(self) -> str | None: ...
     @property
+    def city(self) -> str | None: ...
+    @property
     def network_id(self) -> str | None: ...
 
 
@@ -208,6 +210,13 @@ def _check_country(name: str, value: object) -> str:
     return country.upper()
 
 
+def _check_city(name: str, value: object) -> str:
+    city = _check_label(name, value) or ""
+    if not fold(city):
+        raise InvalidArgument(name, "must have a letter or digit", "not_searchable")
+    return city
+
+
 def _check_network(name: str, value: object) -> str:
     network = _check_label(name, value) or ""
     if not _NETWORK.fullmatch(network):
@@ -289,6 +298,10 @@ def _has_word(session: SearchedSession, start: str, _now: int) -> bool:
 
 def _ms(at: datetime | float) -> int:
     return round(1000 * (at.timestamp() if isinstance(at, datetime) else at))
+
+
+def _is_in_city(session: SearchedSession, city: str, _now: int) -> bool:
+    return session.place is not None and session.place.city is not None and fold(session.place.city) == fold(city)
 
 
 def _has_attributes(session: SearchedSession, wanted: Mapping[str, Any], _now: int) -> bool:
@@ -428,6 +441,8 @@ CONDITIONS: Final[Mapping[str, Condition]] = {
     "network": Condition("place", "network of the address at login, its AS number, such as AS64500", _check_network,
                          lambda session, code, _: session.place is not None and session.place.network_id == code,
                          lambda code: {"network": code.removeprefix("AS")}),
+    "city": Condition("text", "city of the address at login, as the place file names it, such as Lyon", _check_city,
+                      _is_in_city, lambda city: {"city": fold(city)}),
     "methods": Condition("methods", "all these methods are among those of the latest sign-in, such as pwd",
                          _check_methods, _has_methods, lambda names: {"methods": "\n".join(names)}),
     "mfa": Condition("yes_no", "whether the latest sign-in had several factors", _check_flag,

@@ -56,6 +56,7 @@ LABEL_BROWSER: Final = "Browser"
 LABEL_IP: Final = "IP address"
 LABEL_LAST_IP: Final = "Latest IP"
 LABEL_PLACE: Final = "Place"
+LABEL_CITY: Final = "City"
 LABEL_NETWORK: Final = "Provider"
 LABEL_LOGIN_BEFORE: Final = "Login before"
 LABEL_TIME_ZONE: Final = "Time zone"
@@ -191,6 +192,11 @@ def time_between(after: str | None, before: str | None) -> str:
 
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+
+def weekday(day: int) -> str:
+    """``Mon``. day: 0 is Monday."""
+    return _(_WEEKDAYS[day])
 
 
 def short_date(day: int, month: int, year: int | None = None, weekday: int | None = None) -> str:

@@ -55,6 +55,8 @@ HISTORY_ACTS: Final = {
     "import": "Import",
     "export_person": "Person export",
     "forget": "Erase person",
+    "add_remark": "Remark left",
+    "remove_remark": "Remark removed",
     "login_on_behalf": "Support session",
     "rotate_device_key": "New key for devices",
 }

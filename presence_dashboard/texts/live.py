@@ -226,3 +226,17 @@ def live_compared(since: str, until: str, running: bool) -> str:
 live_incomplete: Final = Sentence(
     "Data exists for {hours} of {of} hours, and for {before} hours of the week before. Gaps are left out."
 )
+
+# -- People and hours --------------------------------------------------------------------------------------------------
+
+LIVE_TOP: Final = "People with the most now"
+LIVE_TOP_DEVICES: Final = "Devices"
+LIVE_TOP_NETWORKS: Final = "Networks"
+LIVE_TOP_COUNTRIES: Final = "Countries"
+LIVE_TOP_UNREAD: Final = "This list appears a few minutes after it was first counted."
+LIVE_TOP_NONE: Final = "No one has two or more."
+live_top_as_of: Final = Sentence("Counted at {clock}")
+LIVE_USUAL: Final = "Users by hour and weekday"
+LIVE_USUAL_DAY: Final = "Weekday"
+LIVE_USUAL_NONE: Final = "There are no counts of whole hours yet."
+live_usual_key: Final = Sentence("Mean of {weeks} weeks, hours of {zone}. The busiest hour is bold.")

@@ -190,6 +190,9 @@ NO_MATCH_FILTERED: Final = "Or remove a filter."
 NO_MATCH_MASKED: Final = "With your role, search by the exact user ID."
 INSIDE_NAMES: Final = "Search inside names"
 offline: Final = Sentence("Search {text} among people who are offline")
+HINT_FILTER_HELP: Final = "Filter by this instead of searching the text"
+EXACT_MATCH: Final = "Exact user ID"
+ticket_actions: Final = Sentence("Staff actions with ticket {ticket}")
 ENDED_SESSIONS: Final = "Show ended sessions"
 
 # -- Export ------------------------------------------------------------------------------------------------------------

@@ -129,7 +129,12 @@ def _erase_round(ctx: Context, shard: Shard, person: Identity, before: EraseRepo
     rewritten += yield from rewrite.rewrite_saved(ctx, person)
     rewritten += yield from rewrite.rewrite_requests(ctx, person)
     viewers = ctx.keys.common.viewers(person.uid)
-    yield [command(viewers, "UNLINK", viewers)]
+    top = ctx.keys.common.top  # the next pass of the worker writes it again
+    yield [
+        command(viewers, "UNLINK", viewers),
+        command(top, "UNLINK", top),
+        command(shard.remarked, "ZREM", shard.remarked, person.uid),
+    ]
     for any_shard in ctx.keys.shards:
         rewritten += yield from rewrite.rewrite_stream(ctx, any_shard, any_shard.audit, rewrite.audit_rewriter(person))
     erased = yield from _erase_records(ctx, shard, person, found)

@@ -12,7 +12,7 @@ from presence_core.models.places import read_place
 from presence_core.operations.context import Context
 from presence_core.operations.search.live_counts import count_call
 from presence_core.operations.sessions import read, tombstones
-from presence_core.operations.staff import approvals, audit, blocks, saved_items
+from presence_core.operations.staff import approvals, audit, blocks, remarks, saved_items
 from presence_core.scripts.calls import CHECKED, Op, checked_first, command, pairs
 from presence_core.scripts.search import COUNT_LIVE
 
@@ -38,6 +38,7 @@ def export_person(ctx: Context, uid: object) -> Op[dict[str, Any]]:
         "audit": (yield from _all_pages(lambda cursor: audit.audit(ctx, owner, None, None, None, 1000, cursor))),
         "events": (yield from _events(s, owner)),
         "saved": (yield from _saved(ctx, owner)),
+        "remarks": (yield from remarks.remarks(ctx, owner, remarks.MAX_REMARKS)),
         "requests": (yield from _requests(ctx, owner)),
     }
     return {

@@ -29,6 +29,8 @@ from presence_dashboard.views.live.latest_activity import latest_activity
 from presence_dashboard.views.live.login_spike import login_spike
 from presence_dashboard.views.live.span_logins import Span, span_at
 from presence_dashboard.views.live.split_chart import bar_picked, split_chart
+from presence_dashboard.views.live.top_people import top_people
+from presence_dashboard.views.live.usual_hours import usual_hours
 from presence_dashboard.views.live.week_comparison import week_comparison
 
 access.stop_without_gate()
@@ -49,12 +51,16 @@ def page() -> None:
         st.fragment(_figures, run_every=this_tab().tick)()
     if not access.current().may("people"):
         week_comparison()
+        usual_hours()
         return
     left, right = st.columns(2, gap="medium")
     with left, st.container():
         st.fragment(latest_activity, run_every=this_tab().tick)()
     with right, st.container():
         week_comparison()
+    with st.container(key="top-people"):
+        top_people()
+    usual_hours()
 
 
 def _figures() -> None:

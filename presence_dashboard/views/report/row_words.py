@@ -8,8 +8,8 @@ from datetime import datetime, tzinfo
 
 from presence_dashboard import texts
 from presence_dashboard.data import history_query
+from presence_dashboard.data.report.shift_report import ReportRow, ShiftReport
 from presence_dashboard.data.shared_reads import shown_names
-from presence_dashboard.data.shift_report import ReportRow, ShiftReport
 from presence_dashboard.format import number, outcome
 from presence_dashboard.roles import Actor
 

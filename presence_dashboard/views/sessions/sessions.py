@@ -27,6 +27,7 @@ from presence_dashboard.views.sessions.search_bar import (
     search_bar,
     search_inside,
 )
+from presence_dashboard.views.sessions.search_hints import search_hints
 from presence_dashboard.views.sessions.session_table import pager, search_further, session_table
 from presence_dashboard.views.sessions.table_columns import column_choice
 
@@ -94,6 +95,7 @@ def _update_availability(store: Store) -> None:
 def _list(listing: SessionList, actor: Actor) -> None:
     if listing.failure is not None:
         st.warning(texts.unreadable(listing.failure))
+    search_hints(listing)
     rows = listing.rows
     if rows is None and listing.problem is not None:
         return  # a list would not answer this query

@@ -85,11 +85,12 @@ def column_choice() -> None:
 
 
 def table_columns(listing: SessionList, rows: Rows) -> list[Column]:
-    """The name, the status and the block where there is one to show, and the columns that the reader has chosen."""
+    """The name; the status, the block and the remarks where there is one to show; the columns that the reader chose."""
     return [
         Column("name", texts.LABEL_NAME, "name", texts.NAME_HELP),
-        *([Column("status", texts.COLUMN_STATUS)] if listing.ended or any(map(_must_sign_in, rows.sessions)) else []),
+        *([Column("status", texts.COLUMN_STATUS)] if _has_status(listing, rows) else []),
         *([Column("blocked", texts.LABEL_BLOCKED)] if rows.blocks else []),
+        *([Column("remarks", texts.REMARKS)] if rows.remarks else []),
         *(_column(name) for name in st.session_state.get("columns") or AT_FIRST),
     ]
 
@@ -107,11 +108,16 @@ def table_rows(listing: SessionList, rows: Rows, columns: Sequence[Column], acto
     for session in rows.sessions:
         has_ended = session.ref in listing.ended
         why = _why(listing.ended[session.ref]) if has_ended else ""
-        status = why or (texts.FLAG_SIGN_IN if _must_sign_in(session) else "")
+        notes = (
+            texts.EXACT_MATCH if session.ref in rows.exact else "",
+            texts.FLAG_SIGN_IN if _must_sign_in(session) else "",
+        )
+        status = why or " · ".join(filter(None, notes))
         cells = {
             "name": session.name or session.uid,
             "status": status,
             "blocked": _blocked(rows.blocks.get(session.uid)),
+            "remarks": str(rows.remarks.get(session.uid, "")),
         }
         for column in columns:
             if _MASKED_BY.get(column.name) in actor.masked:
@@ -142,6 +148,10 @@ def _cell(session: Session, name: str, known: dict[str, str]) -> Cell:
     else:
         value = COLUMNS[name][1](session) if name in COLUMNS else _attribute(session, _attribute_of(name))
     return literal(value or "") if value is None or isinstance(value, str) else value
+
+
+def _has_status(listing: SessionList, rows: Rows) -> bool:
+    return bool(listing.ended or rows.exact or any(map(_must_sign_in, rows.sessions)))
 
 
 def _must_sign_in(session: Session) -> bool:

@@ -73,7 +73,10 @@ def test_a_user_with_the_documented_rights_may_do_everything(bed: Bed) -> None:
         assert p.answer_request(request.id, "approve", by="root").state == "approved"
         assert p.finish_request(request.id, by="root", outcome="done") == p.approval_requests()[0]
         assert p.note_viewer("ada", by="root") == []
-        assert len(p.audit()) == p.audit().total == 14
+        remark = p.add_remark("ada", "refunds", by="root")
+        assert p.remarks() == p.remarks("ada") == p.remarks_among(["ada"])["ada"] == [remark]
+        assert p.remove_remark("ada", remark.id, by="root")
+        assert len(p.audit()) == p.audit().total == 16
         assert len(p.ended()) == 4
         assert p.ended("ada")
         p.login("bob", device="phone")

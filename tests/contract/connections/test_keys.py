@@ -98,6 +98,7 @@ def _everything(p: P) -> None:
     p.facets("browser")
     p.people("u")
     p.names_of([f"u{number}" for number in range(50)])
+    p.did_you_mean("Nmae")
     p.events(after=p.events(limit=5)[-1].cursor)
     next(p.watch(after=p.events(limit=1)[0].cursor))
     p.logout("u1", p.sessions("u1")[0].session_id)
@@ -134,6 +135,10 @@ def _everything(p: P) -> None:
     p.remove_item("view", "renamed", by="staff", shared=True)
     p.save_item("watch", "a:{b}", "N", by="staff")
     p.saved_items("view", owner="staff")
+    p.remove_remark("a:{b}", p.add_remark("a:{b}", "refunds", by="staff").id, by="staff")
+    p.add_remark("u6", "refunds", by="staff")
+    p.remarks()
+    p.remarks_among(["a:{b}", "u6"])
     wish: dict[str, Any] = {"filter": SessionFilter(uid="a:{b}"), "by": "staff", "reason": "why", "sessions": 1}
     p.answer_request(p.ask_approval(network="::1", **wish).id, "refuse", by="eve", word="No.")
     p.answer_request(approved := p.ask_approval(**wish).id, "approve", by="eve")

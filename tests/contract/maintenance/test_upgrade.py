@@ -369,6 +369,22 @@ def test_sessions_on_behalf_of_users_of_both_versions_are_listed_and_end_in_both
     assert p.repair().repaired == 0
 
 
+def test_an_earlier_version_leaves_remarks_as_they_are(p: P, earlier: Earlier) -> None:
+    p.freeze()
+    p.login("ada", name="Ada")
+    remark = p.add_remark("ada", "calls about refunds", by="sam")
+    earlier.kick("ada", **WHY)
+    earlier.sweep()
+    assert earlier.audit() == [True] * 2, "it reads the action, which it does not know"
+    assert p.reindex() is not None
+    assert p.remarks("ada") == [remark]
+    earlier.erase("ada", **WHY)
+    assert p.remarks("ada") == [remark], "docs/upgrade.md: an earlier version does not know them"
+    p.erase("ada", **WHY)
+    assert p.remarks() == []
+    assert p.repair().repaired == 0
+
+
 @on("valkey-sync", "redis7-sync")
 def test_an_earlier_version_leaves_requests_alone_and_reads_their_audit(p: P, bed: Bed, earlier: Earlier) -> None:
     p.freeze()

@@ -80,6 +80,21 @@ def _of_saved_items() -> list[Case]:
     cases += [Case("saved_items", ("view",), {"owner": value}, sentence) for value, sentence in owner]
     cases += [Case("note_viewer", ("ada",), {"by": value}, sentence) for value, sentence in _BYS]
     cases += [Case("note_viewer", (value,), {"by": "root"}, sentence) for value, sentence in UIDS]
+    for value, sentence in UIDS:
+        cases += [Case("add_remark", (value, "a"), {"by": "root"}, sentence)]
+        cases += [Case("remove_remark", (value, "0" * 16), {"by": "root"}, sentence)]
+        cases += [Case("remarks", (value,), {}, sentence)] if value is not None else []
+        cases += [Case("remarks_among", ([value],), {}, sentence)]
+    for value, sentence in _BYS:
+        cases += [Case("add_remark", ("ada", "a"), {"by": value}, sentence)]
+        cases += [Case("remove_remark", ("ada", "0" * 16), {"by": value}, sentence)]
+    cases += [Case("add_remark", ("ada", value), {"by": "root"}, f"text{sentence}") for value, sentence in PROSE]
+    sentence = "remark_id must be the id of a remark"
+    ids: list[Any] = [None, "", 5, "0" * 15, "0" * 17, "a b" + "0" * 13, b"0" * 16]
+    cases += [Case("remove_remark", ("ada", value), {"by": "root"}, sentence) for value in ids]
+    limits: list[Any] = [0, 1001, "5", None, 1.5]
+    sentence = "limit must be a whole number from 1 to 1000"
+    cases += [Case("remarks", (), {"limit": value}, sentence) for value in limits]
     flags: list[Any] = [None, 0, 1, "yes"]
     for value in flags:
         shared = {"by": "root", "shared": value}
@@ -200,12 +215,14 @@ def _of_block_rules() -> list[Case]:
 
 def _of_questions() -> list[Case]:
     text = "text must be text of 1 to 256 bytes"
-    cases = [Case("people", (value,), {}, sentence) for value, sentence in searched() + _same(text, None)]
-    cases += [Case("people", (value,), {}, "text must have a letter or digit") for value in ("\u0301", "´")]
-    limits: list[Any] = [0, -1, 101, 1.5, "20", True, None]
-    cases += [
-        Case("people", ("ada",), {"limit": value}, "limit must be a whole number from 1 to 100") for value in limits
-    ]
+    count = 'count must be "sessions" or "devices" or "networks" or "countries"'
+    cases = [Case("top_people", (value,), {}, count) for value in (None, "", "users", 5)]
+    for method, most in (("people", 100), ("did_you_mean", 10)):
+        cases += [Case(method, (value,), {}, sentence) for value, sentence in searched() + _same(text, None)]
+        cases += [Case(method, (value,), {}, "text must have a letter or digit") for value in ("\u0301", "´")]
+        limits: list[Any] = [0, -1, 101, 1.5, "20", True, None]
+        sentence = f"limit must be a whole number from 1 to {most}"
+        cases += [Case(method, ("ada",), {"limit": value}, sentence) for value in limits]
     cases += [
         Case("audit_note", (), {"by": "staff", "what": "look", "outcome": value}, f"outcome{rest}")
         for value, rest in PROSE
