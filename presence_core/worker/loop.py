@@ -194,7 +194,7 @@ class Worker:
 
     def _follow_layout(self) -> None:
         """After a reshard, drop what was begun on the old shards."""
-        keys = self._internal.context.keyspace
+        keys = self._internal.context.cache.keyspace
         if keys is not self._keys:
             self._keys = keys
             self._index_repair.restart()

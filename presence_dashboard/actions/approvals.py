@@ -25,10 +25,12 @@ from presence_dashboard import access, texts
 from presence_dashboard.actions import block_rules, bulk_kick
 from presence_dashboard.actions.block_rules import RuleDetails, RuleMatch
 from presence_dashboard.actions.kick_and_block import ActionDetails, require_within_limit
+from presence_dashboard.data import history_query
+from presence_dashboard.data.browser_tab import zone
 from presence_dashboard.data.shared_reads import now
 from presence_dashboard.data.store import Reading, Store
 from presence_dashboard.error_sentences import plain
-from presence_dashboard.format import name
+from presence_dashboard.format import cut, literal, name, number, span
 from presence_dashboard.language import in_language
 from presence_dashboard.roles import Actor, Denied, Right, role_may
 
@@ -118,6 +120,19 @@ def shown_to(actor: Actor, found: list[ApprovalRequest]) -> list[ApprovalRequest
 def states_of(shown: list[ApprovalRequest]) -> tuple[tuple[str, str], ...]:
     """What makes the page draw its list again."""
     return tuple((request.id, request.state) for request in shown)
+
+
+def acts_in_words(request: ApprovalRequest, actor: Actor) -> str:
+    """What it asks for. No Markdown or HTML."""
+    parts = []
+    if request.filter is not None:
+        sessions = texts.number_of_sessions(request.sessions, number(request.sessions))
+        which = history_query.filter_in_words(request.filter, request.at, actor, zone())
+        parts.append(texts.request_kick(sessions, literal(cut(which, 200)) if which else texts.BULK_EVERYONE))
+    if request.blocks is not None:
+        match, lasts = literal(cut(request.blocks, 140)), request.duration
+        parts.append(texts.request_block(match, span(lasts)) if lasts else texts.request_block_open(match))
+    return " · ".join(parts)
 
 
 def ask(presence: Presence, kick: KickPart | None, rule: RulePart | None, details: ActionDetails) -> ApprovalRequest:

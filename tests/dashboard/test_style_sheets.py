@@ -12,8 +12,9 @@ PACKAGE = Path(presence_dashboard.__file__).parent
 SCALE = PACKAGE / "browser_files" / "type_scale.css"
 DEMO_SITE = PACKAGE / "demo" / "pages.py"  # a site with a look of its own
 SIZES = dict(re.findall(r"--(text-\w+): ([\d.]+rem)", SCALE.read_text("utf-8")))
-SIZE = re.compile(r"font-?size[\"']?\s*[:=]\s*([^;,}]+)|\bfont\s*[:=]\s*([^;}]+)", re.IGNORECASE)
-"""A size of text in CSS, HTML, SVG, JavaScript, or a chart's settings: ``font-size``, ``fontSize`` or ``font``."""
+SIZE = re.compile(r"font-?size[\"']?\s*[:=]\s*([^;,}]+)|(?<!pen\.)\bfont\s*[:=]\s*([^;}]+)", re.IGNORECASE)
+"""A size of text in CSS, HTML, SVG, JavaScript, or a chart's settings: ``font-size``, ``fontSize`` or ``font``; not in
+a picture that a ``pen`` draws."""
 
 
 def test_no_file_names_a_size_of_text_that_is_not_of_the_scale() -> None:

@@ -152,7 +152,7 @@ def _erase_records(ctx: Context, shard: Shard, person: Identity, found: Trace) -
     """Remove the person's own records, index entries, labels and block."""
     labels = sorted((yield from unshared(shard, person.uid, found.labels)))
     for label in labels:
-        ctx.labels.pop((shard.index, label), None)
+        ctx.cache.labels.pop((shard.index, label), None)
     named = (*shard.of_user(person.uid), *ERASE_PERSON.keys(words=shard.words, labels=shard.labels,
              block=shard.block(person.uid), blocks=shard.blocks, on_behalf=shard.on_behalf))  # fmt: skip
     keys = (*shard.lists, *named, *(key for key in shard.every_of_user(person.uid) if key not in named))

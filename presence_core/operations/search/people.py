@@ -83,7 +83,7 @@ def _find_uids(ctx: Context, session_filter: SessionFilter, limit: int) -> Op[li
     if not ranges:
         return []
     counts = yield from count_candidates(ctx, session_filter, ranges)
-    if not ctx.complete >= NEEDED and set(ctx.settings.indexes) >= NEEDED:
+    if not ctx.cache.complete >= NEEDED and set(ctx.settings.indexes) >= NEEDED:
         return (yield from _scan_people(ctx, session_filter.needles, limit))
     users = yield from find_users(shard_ranges(ctx, counts, ranges, ranges), MAX_FOUND, MAX_READ)
     return [(shard, text(uid)) for shard, uids in users.items() for uid in uids]

@@ -15,7 +15,6 @@ from presence_dashboard.data.report.open_items import NEXT_SHIFT, OpenItems, rea
 from presence_dashboard.data.shared_reads import now, shared, shown_names
 from presence_dashboard.data.store import open_store
 from presence_dashboard.roles import Actor
-from presence_dashboard.views.sessions.approval_list import acts_in_words
 
 KEEP = 14.5
 
@@ -90,7 +89,7 @@ def _requests(requests: list[ApprovalRequest], actor: Actor) -> None:
         {
             texts.FACT_UNTIL: [time_cell(request.until) for request in requests],
             texts.LABEL_BY: [text_cell(request.by) for request in requests],
-            texts.LABEL_ACTION: [text_cell(acts_in_words(request, actor)) for request in requests],
+            texts.LABEL_ACTION: [text_cell(approvals.acts_in_words(request, actor)) for request in requests],
             texts.LABEL_REASON: [text_cell(request.reason) for request in requests],
             texts.LABEL_TICKET: [ticket_cell(request.ticket) for request in requests],
         },

@@ -14,11 +14,10 @@ from presence_dashboard.actions import approvals
 from presence_dashboard.components import notifications
 from presence_dashboard.components.buttons import live_button
 from presence_dashboard.components.notifications import Notification
-from presence_dashboard.data import history_query
-from presence_dashboard.data.browser_tab import local_time, this_tab, zone
+from presence_dashboard.data.browser_tab import local_time, this_tab
 from presence_dashboard.data.shared_reads import now
 from presence_dashboard.data.store import open_store
-from presence_dashboard.format import cut, literal, number, span
+from presence_dashboard.format import cut, literal
 from presence_dashboard.roles import Actor
 from presence_dashboard.views.sessions import approval_dialog
 from presence_dashboard.views.sessions.approval_dialog import asked_in_words
@@ -47,7 +46,7 @@ def _card(request: ApprovalRequest, actor: Actor) -> None:
         horizontal=True, vertical_alignment="center", gap="small", border=True, key=f"request-{request.id}"
     ):
         details = " · ".join((asked_in_words(request), _state(request)))
-        acts = acts_in_words(request, actor)
+        acts = approvals.acts_in_words(request, actor)
         st.html(f'<div class="presence-request"><p>{escape(acts)}</p><p>{escape(details)}</p></div>')
         if not is_own:
             live_button(texts.REQUEST_REVIEW, f"review-{request.id}", _review, request)
@@ -57,19 +56,6 @@ def _card(request: ApprovalRequest, actor: Actor) -> None:
             st.button(
                 texts.BULK_JOB_HIDE, key=f"hide-request-{request.id}", on_click=_hide, args=(request,), type="tertiary"
             )
-
-
-def acts_in_words(request: ApprovalRequest, actor: Actor) -> str:
-    """What it asks for. No Markdown or HTML."""
-    parts = []
-    if request.filter is not None:
-        sessions = texts.number_of_sessions(request.sessions, number(request.sessions))
-        which = history_query.filter_in_words(request.filter, request.at, actor, zone())
-        parts.append(texts.request_kick(sessions, literal(cut(which, 200)) if which else texts.BULK_EVERYONE))
-    if request.blocks is not None:
-        match, lasts = literal(cut(request.blocks, 140)), request.duration
-        parts.append(texts.request_block(match, span(lasts)) if lasts else texts.request_block_open(match))
-    return " · ".join(parts)
 
 
 def _state(request: ApprovalRequest) -> str:

@@ -241,15 +241,15 @@ def test_a_user_who_may_not_read_the_workers_lead_goes_on_without(bed: Bed) -> N
     p = _as(bed, "site")
     ctx, token, said = p.internal.context, p.login("ada").token, list[str]()
     ctx.on_worker = said.append
-    ctx.look_at = ctx.worker_at = 1.0
+    ctx.cache.look_at = ctx.cache.worker_at = 1.0
     assert p.validate(token)
     assert len(said) == 1
     keys = (f"~{{{bed.namespace}:*}}*", f"~{ctx.keys.layout}")  # as in a document of before
     bed.raw.execute_command("ACL", "SETUSER", "presence-site", "resetkeys", *keys)
-    ctx.look_at = ctx.worker_at = 1.0
+    ctx.cache.look_at = ctx.cache.worker_at = 1.0
     assert p.validate(token)
     assert len(said) == 1
-    assert p.internal.context.worker_at == math.inf
+    assert p.internal.context.cache.worker_at == math.inf
 
 
 @on("valkey-sync", "redis7-sync")

@@ -447,7 +447,7 @@ def test_a_process_that_runs_while_the_schema_changes_refuses_it_too(bed: Bed) -
     token = p.login("ada").token
     [layout] = bed.families()["layout"]
     bed.raw.hset(layout, "schema", 3)
-    p.context.look_at = 0.0  # five seconds have passed
+    p.context.cache.look_at = 0.0  # five seconds have passed
     before = bed.dump()
     for _ in range(2):
         with pytest.raises(CorruptData, match="schema 3; this version reads 1: upgrade"):
@@ -467,7 +467,7 @@ def test_a_layout_that_does_not_say_when_it_was_written_is_no_loss_of_data(bed: 
     p = bed.connect()
     for _ in range(2):
         assert p.counts().sessions == 1
-        p.context.look_at = 0.001  # five seconds have passed
+        p.context.cache.look_at = 0.001  # five seconds have passed
     assert bed.raw.hget(layout, "lost") is None
     for key in [key for keys in bed.families().values() for key in keys]:
         bed.raw.delete(key)

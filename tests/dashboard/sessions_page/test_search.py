@@ -335,6 +335,7 @@ def placed(server: Server, tmp_path: Path) -> None:
     with Presence.from_url(server.url, Settings(timeout=0.5, place_file=places)) as presence:
         for ip, device in ((LYON, "phone"), (TOKYO, "laptop")):
             presence.login("eve", name="Eve", ip=ip, device=device)
+            time.sleep(0.002)  # logins of one millisecond have no order
 
 
 def test_country_and_provider_are_filters_and_columns(app: AppTest, crowd: None, placed: None) -> None:
