@@ -26,15 +26,14 @@ def live_button(
 
 
 def more_actions(key: str, acts: Sequence[tuple[str, str, Callable[[], None] | None]]) -> None:
-    """A menu of further actions: label, key, and what it calls; None: disabled. It closes before a dialog opens."""
-    with st.popover(texts.MORE_ACTIONS, key=key, type="tertiary", disabled=this_tab().away, on_change="rerun"):
+    """A menu of further actions: label, key, and what it calls; None: disabled. page.js closes it."""
+    with st.popover(texts.MORE_ACTIONS, key=key, type="tertiary", disabled=this_tab().away):
         for label, name, act in acts:
-            live_button(label, name, _choose, key, act, type="tertiary", disabled=act is None)
+            live_button(label, name, act or _nothing, type="tertiary", disabled=act is None)
 
 
-def _choose(menu: str, act: Callable[[], None]) -> None:
-    st.session_state[menu] = False
-    act()
+def _nothing() -> None:
+    """What a disabled button calls."""
 
 
 def page_buttons(paged: PagedList[Any] | SessionList, *, is_first: bool, is_last: bool) -> None:
