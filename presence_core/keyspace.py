@@ -170,13 +170,14 @@ class Shard:
 class Common:
     """The keys that a namespace has once. They carry one tag of their own, ``{<namespace>}``."""
 
-    __slots__ = ("api_keys", "denied", "history", "moving", "tag", "top", "visitors", "visits", "worker")
+    __slots__ = ("api_keys", "denied", "history", "mirror", "moving", "tag", "top", "visitors", "visits", "worker")
 
     def __init__(self, namespace: str) -> None:
         self.tag = tag = f"{{{namespace}}}"
         self.history = f"{tag}:history"
         self.worker = f"{tag}:worker"
         self.top = f"{tag}:top"
+        self.mirror = f"{tag}:mirror"
         self.denied = f"{tag}:denied"
         self.moving = f"{tag}:moving"
         self.api_keys = f"{tag}:keys"

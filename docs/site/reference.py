@@ -48,6 +48,7 @@ PYTHON_PAGES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
             "StaffMember", "StaffRole", "SavedItem", "SavedKind", "ApprovalRequest", "ApprovalState",
             "ApprovalAnswer", "Viewer", "Remark", "EraseReport", "SweepReport",
             "ReshardReport", "Plan", "Health", "NodeHealth", "Finding", "FindingLevel", "WorkerStatus", "Alert",
+            "MirrorStatus",
             "PersonAlert", "TopCount", "TopPeople", "TopPerson",
         ),
     ),

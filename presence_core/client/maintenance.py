@@ -9,9 +9,10 @@ from datetime import datetime
 from presence_core import validation as check
 from presence_core.client.base import AsyncClient, Client, awaited
 from presence_core.client.pending import pending
-from presence_core.models import Health, Sample, SweepReport, TopCount, TopPeople, WorkerStatus
+from presence_core.models import Health, MirrorStatus, Sample, SweepReport, TopCount, TopPeople, WorkerStatus
 from presence_core.operations.durability import held_changes, replica_ack
 from presence_core.operations.maintenance import health, history, leader, repair, sweep, top_people
+from presence_core.operations.mirror import reports
 from presence_core.operations.search import rebuild
 from presence_core.transport.new_connections import refused_connections, refused_connections_async
 
@@ -73,6 +74,11 @@ class MaintenanceMethods(Client):
         trip."""
         return self._run(leader.status(self._ctx))
 
+    def mirrors(self) -> list[MirrorStatus]:
+        """Each ``presence mirror`` of this namespace and what it reported last; empty if none has ever run here.
+        Cost: O(1), one round trip."""
+        return self._run(reports.mirrors(self._ctx))
+
     def health(self) -> Health:
         """The state of every server, of the data and of the maintenance, with advice: see ``Health.findings``.
 
@@ -121,6 +127,7 @@ class AsyncMaintenanceMethods(AsyncClient):
     history = awaited(MaintenanceMethods.history)
     top_people = awaited(MaintenanceMethods.top_people)
     worker_status = awaited(MaintenanceMethods.worker_status)
+    mirrors = awaited(MaintenanceMethods.mirrors)
 
     @pending
     async def health(self) -> Health:

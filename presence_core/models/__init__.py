@@ -46,6 +46,7 @@ from presence_core.models.history import (
     WorkerStatus,
     no_worker,
 )
+from presence_core.models.mirror import MirrorStatus
 from presence_core.models.places import Place
 from presence_core.models.plain import plain
 from presence_core.models.sessions import (

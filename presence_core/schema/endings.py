@@ -11,9 +11,10 @@ from typing import Final, Literal, NamedTuple, get_args
 
 EndReason = Literal["logout", "expired", "kicked", "replaced"]
 
-EndCause = Literal["user", "self", "idle", "absolute", "lost", "staff", "revoked", "limit", "device_limit"]
-"""``user``: a logout of this session. ``self``: the same user ended it from another session. ``lost``: the record
-vanished. ``revoked``: ``revoke_before``. ``limit``, ``device_limit``: a login replaced it."""
+EndCause = Literal["user", "self", "site", "idle", "absolute", "lost", "staff", "revoked", "limit", "device_limit"]
+"""``user``: a logout of this session. ``self``: the same user ended it from another session. ``site``: the site ended a
+mirrored session. ``lost``: the record vanished. ``revoked``: ``revoke_before``. ``limit``, ``device_limit``: a login
+replaced it."""
 
 EventKind = Literal[
     "login", EndReason, "sign_in_required", "reauthenticated", "new_device", "distant", "old_token", "gap"
@@ -51,7 +52,7 @@ ENDINGS: Final = (
     Ending("kicked", {"staff": "support", "revoked": "support"}, "keep_kicked", "kicked"),
     Ending("replaced", {"limit": "newer_sign_in", "device_limit": "newer_sign_in"}, "keep_replaced", "replaced"),
     Ending("expired", {"idle": "inactive", "absolute": "time_limit", "lost": "ended"}, "keep_expired", "expired"),
-    Ending("logout", {"user": "signed_out", "self": "other_device"}, "keep_logout", "logouts"),
+    Ending("logout", {"user": "signed_out", "self": "other_device", "site": "ended"}, "keep_logout", "logouts"),
 )
 """In the order in which the policy of scripts has their retention."""
 

@@ -89,6 +89,7 @@ COMMON: Final = (
     Family("history", "HASH", "no", writers="worker"),
     Family("worker", "HASH", "no", writers="worker"),
     Family("top", "HASH", "no", "own", writers="worker"),
+    Family("mirror", "HASH", "no", writers="site"),
     Family("layout", "HASH", "no", writers="site worker"),
     Family("moving", "HASH", "no"),
     Family("visitors", "ZSET", "no"),

@@ -37,6 +37,7 @@ RULES: Final[Mapping[InvalidCode, str]] = {
     "exists": "must be new",
     "damaged": "must have a record that can be read",
     "on_behalf": "must be of a session of the user, or of one on behalf of the user, as the sentence says",
+    "mirrored": "must not be an id that presence mirror makes",
     "newer_version": "must not be from a newer version",
     "job_ended": "must be of a job that has not ended",
     "more_match": "must not be lower than the number of sessions that match now",

@@ -60,6 +60,7 @@ def ended_before(reason: str, by: str, clock: str, ago: str) -> str:
 HISTORY_CAUSES: Final = {
     "user": "the user signed out",
     "self": "the user signed it out from another device",
+    "site": "ended by the site",
     "idle": "no activity for too long",
     "absolute": "maximum session length reached",
     "lost": "its record was lost",
@@ -70,6 +71,7 @@ HISTORY_CAUSES: Final = {
 }
 LIVE_CAUSES: Final = {
     "self": "from another device",
+    "site": "ended by the site",
     "idle": "no activity",
     "absolute": "maximum length reached",
     "lost": "its record was lost",
@@ -80,6 +82,7 @@ LIVE_CAUSES: Final = {
 HAPPENED_ENDS: Final = {
     "user": ":gray[:material/logout:] Signed out: {device}",
     "self": ":gray[:material/logout:] Signed out from another device: {device}",
+    "site": ":gray[:material/logout:] Ended by the site: {device}",
     "idle": ":gray[:material/schedule:] Expired after {idle} without activity: {device}",
     "absolute": ":gray[:material/schedule:] Expired {absolute} after login: {device}",
     "lost": ":gray[:material/help:] Ended, because its record was lost: {device}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,8 +13,12 @@ import pytest
 from playwright.sync_api import FloatRect, expect
 
 from presence_core import Presence, Settings
+from presence_core.mirror.loop import Mirror
+from presence_core.mirror.stores import BY_NAME
+from presence_core.transport.site_store import SiteStore
 from presence_dashboard import texts
 from presence_dashboard.components import record_table
+from presence_dashboard.demo import own_store, people
 from tests.browser.conftest import Dashboard, NewPage, Open, live, log_in
 from tests.support.fair_clock import PATIENT
 from tests.support.place_file import PLACES, city, write_place_file
@@ -57,6 +62,41 @@ def test_a_row_kick_ends_the_session_of_that_very_person_also_while_rows_change(
     assert live(dashboard, logins) == ["user00", "user01", "user02", "user03", "user06", "user07"]
     assert len(live(dashboard, late)) == 30
     tab.expect_first("later00")
+
+
+def test_a_kick_of_a_mirrored_session_ends_it_at_the_site(dashboard: Dashboard, open_tab: Open) -> None:
+    dashboard.server.command("CONFIG", "SET", "notify-keyspace-events", "KA")
+    site = own_store.OwnStore(dashboard.server.url)
+    ada = site.begin(people.GUESTS[0])
+    there = SiteStore(dashboard.server.url, PATIENT)
+    mirror = Mirror(dashboard.presence, there, BY_NAME["express"], bytes(32))
+    mirror.start()
+    thread = threading.Thread(target=mirror.run)
+    thread.start()
+    try:
+        wait_for("the session is mirrored", lambda: dashboard.presence.counts().sessions == 1)
+        assert site.user(ada) == people.GUESTS[0].name
+        tab = open_tab()
+        tab.expect_uids(people.GUESTS[0].uid)
+        tab.shows = people.GUESTS[0].uid.encode()
+        notice = tab.page.get_by_text("A kick also ends the session at the site.")
+
+        def is_shown() -> bool:
+            """For some seconds the dashboard may know of no mirror: tests before this one had none."""
+            tab.page.reload()
+            tab.page.wait_for_selector("table tbody tr")
+            return notice.is_visible()
+
+        wait_for("the notice", is_shown)
+        tab.kick(people.GUESTS[0].uid)
+        tab.confirm("Shared account")
+        wait_for("the next request is refused", lambda: site.user(ada) == "")
+    finally:
+        mirror.stop()
+        thread.join()
+        there.close()
+        site.close()
+        dashboard.server.command("CONFIG", "SET", "notify-keyspace-events", "")
 
 
 def test_a_click_that_began_on_another_row_kicks_no_one(dashboard: Dashboard, open_tab: Open) -> None:

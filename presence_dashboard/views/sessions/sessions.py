@@ -17,6 +17,7 @@ from presence_dashboard.format import code, cut
 from presence_dashboard.roles import Actor
 from presence_dashboard.views.sessions import approval_dialog, approval_list, bulk_kick_dialog, bulk_kick_progress
 from presence_dashboard.views.sessions.list_refresh import list_refresh
+from presence_dashboard.views.sessions.mirror_notice import mirror_notice
 from presence_dashboard.views.sessions.saved_views import open_linked_view, views_menu
 from presence_dashboard.views.sessions.search_bar import (
     go_to_person,
@@ -55,9 +56,8 @@ def page() -> None:
             list_refresh()
         refuse_link(faults)
         return
-    problem, jobs, requests, first = (
-        st.container(), st.container(key="bulk-progress"), st.container(key="requests"), st.empty(),
-    )  # fmt: skip
+    problem, mirrored = st.container(), st.container(key="mirrored")
+    jobs, requests, first = st.container(key="bulk-progress"), st.container(key="requests"), st.empty()
     if listing.rows is None:
         with first:
             st.html(_LOADING)
@@ -66,6 +66,8 @@ def page() -> None:
     else:  # the old list stays until the new one is read, so that it does not flicker while typing
         listing.load(store, query, zone())
     _update_availability(store)
+    with mirrored:
+        mirror_notice()
     rows = listing.rows if listing.query == query and listing.problem is None else None
     open_single(query, rows.sessions if rows and rows.next_cursor is None and listing.page == 1 else ())
     if not this_tab().away:

@@ -16,6 +16,7 @@ from presence_core import CorruptData, InvalidArgument, LoginRefused, SessionFil
 from presence_core.client import reshard
 from presence_core.keyspace import Keyspace
 from presence_core.operations.maintenance import history
+from presence_core.operations.mirror import copies, reports
 from presence_core.scripts import EVERY
 from tests.conftest import Bed, every_backend, every_topology, on
 from tests.support.facade import P
@@ -49,6 +50,12 @@ def _everything(p: P) -> None:
     last = logins[-1]
     p.login("a:{b}", session_id=last.session.session_id, device="other")
     last = p.login("a:{b}", session_id=last.session.session_id)
+    mirrored = "mirror-0123456789"
+    p.login_many([{"uid": "u36", "session_id": mirrored, "login_at": time.time() - 60}], imported=True)
+    p.internal.run(copies.follow(p.context, [copies.Life("u36", mirrored, round(time.time() * 1000), 60)]))
+    p.internal.run(copies.end(p.context, [copies.SiteEnd("u36", mirrored, False)]))
+    p.internal.run(reports.report(p.context, "express", {"store": "x"}))
+    p.mirrors()
     for device_id in ("device-1", "device-2"):
         p.login("u39", device_id=device_id)
     for ip in ("192.0.2.7", "203.0.113.7"):
