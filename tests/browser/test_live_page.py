@@ -58,7 +58,7 @@ def test_the_chart_shows_exact_times_and_the_login_of_a_watched_person_appears_a
     expect(tab.page.get_by_role("button", name=texts.LIVE_ZOOM_OUT)).to_be_visible()
     expect(logins).to_contain_text("0 logins between")
 
-    tab.page.get_by_text("24h", exact=True).click()
+    tab.page.get_by_role("radio", name="24h").click()
     expect(tab.page).to_have_url(re.compile(r"/live\?range=24h$"))
     tab.settle()
     assert warnings == []

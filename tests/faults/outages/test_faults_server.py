@@ -104,6 +104,7 @@ def test_a_change_whose_reply_came_is_not_sent_again_because_the_next_one_met_a_
             "action": "export",
             "uid": "",
             "outcome": "",
+            "facts": "",
             "filter": "",
         }
         yield [call_of(WRITE_AUDIT, (audit,), reason=number, **given) for number in ("1", "2")]
