@@ -30,12 +30,14 @@ class SessionsMethods(Client):
         session_id: str | None = None,
         idle_timeout: int | None = None,
         absolute_timeout: int | None = None,
+        expires_at: datetime | float | None = None,
         max_sessions: int | None = None,
         methods: Iterable[str] = (),
         mfa: bool | None = None,
         device_id: str | None = None,
         on_behalf_by: str | None = None,
         reason: str | None = None,
+        idp: Mapping[str, str] | None = None,
     ) -> Login:
         """Begin a session.
 
@@ -46,6 +48,12 @@ class SessionsMethods(Client):
         secret; by default 22 random ones. idle_timeout, absolute_timeout: whole seconds; by default those of the
         settings. max_sessions: how many live sessions the user may have, with this one, 1…1000; by default
         ``Settings.max_sessions``. It holds for this login alone: pass it at every login of such an account.
+
+        expires_at: aware datetime or Unix seconds: when the identity provider ends the session, as its claim
+        ``session_expiry`` says. The session lives no longer (up to a second less), whatever its timeouts are, and
+        nothing moves that: neither use nor ``change_timeouts``. The cause of its end is "idp". idp: where the user has
+        signed in, ``{"iss": issuer, "sub": subject, "sid": session}`` of the ID token, ``sub`` or ``sid`` or both, up
+        to 255 bytes each. The provider can end the session by that: docs/identity_provider.md.
 
         methods: how the visitor has authenticated, at most eight names of 1-16 of a-z, 0-9, _ and -, 55 characters in
         all: those of RFC 8176 ("pwd", "otp", "hwk") or the site's own. mfa: with several factors; by default True for
@@ -78,6 +86,7 @@ class SessionsMethods(Client):
             "idle_timeout": idle_timeout, "absolute_timeout": absolute_timeout, "max_sessions": max_sessions,
             "methods": methods, "mfa": mfa,
             "device_id": device_id, "on_behalf_by": on_behalf_by, "reason": reason,
+            "expires_at": expires_at, "idp": idp,
         }  # fmt: skip
         return self._run(login.login(self._ctx, given))
 

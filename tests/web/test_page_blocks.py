@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -51,7 +52,7 @@ def run(code: str, page: str, **names: Any) -> dict[str, Any]:
 
 def test_every_block_of_these_pages_is_tested() -> None:
     pages = ("own_client.md", "cors.md", "rollout.md", "logging.md", "odd_logins.md", "on_behalf.md", "places.md",
-             "timeouts.md")  # fmt: skip
+             "timeouts.md", "identity_provider.md")  # fmt: skip
     assert [set(blocks(page)) for page in pages] == [
         {"client", "asyncio"},
         {"cors"},
@@ -61,6 +62,7 @@ def test_every_block_of_these_pages_is_tested() -> None:
         {"behalf"},
         {"distant"},
         {"kinds", "change", "bulk"},
+        {"expiry"},
     ]
 
 
@@ -166,6 +168,13 @@ def test_a_kind_of_account_has_timeouts_and_a_limit_and_staff_change_its_timeout
         assert (login.session.idle_timeout, len(login.replaced)) == (900, replaced)
     [session] = run(blocks("timeouts.md")["change"], "docs/timeouts.md", presence=presence)["sessions"]
     assert (session.idle_timeout, session.absolute_timeout) == (300, 14_400)
+
+
+def test_a_session_ends_with_that_of_the_identity_provider(presence: Presence) -> None:
+    named = run(blocks("identity_provider.md")["expiry"], "docs/identity_provider.md", presence=presence, time=time)
+    session = named["login"].session
+    assert session.idp_expires_at.timestamp() == pytest.approx(named["claims"]["session_expiry"], abs=0.001)
+    assert session.absolute_timeout == 599
 
 
 def test_staff_change_the_timeouts_of_all_that_match(presence: Presence, capsys: pytest.CaptureFixture[str]) -> None:

@@ -71,7 +71,7 @@ local function end_with_record(i, at)
   if not is_intact(row[R.seen], row[R.core]) then return end
   rows[at] = row
   local deadline, login, is_absolute = deadline_of(tonumber(row[R.seen]), row[R.core])
-  add_end(i, login, deadline, now >= deadline and expired_end(deadline, is_absolute), row)
+  add_end(i, login, deadline, now >= deadline and expired_end(deadline, is_absolute, row[R.idp_end]), row)
 end
 
 for i, sid in ipairs(chosen) do

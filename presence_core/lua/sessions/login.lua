@@ -21,16 +21,17 @@
 --       20 declared attributes (facets.lua) 21 index the address 0|1 22 digest of the session id, 4 bytes|'' (not
 --       indexed) 23 methods|'' (authentication.lua) 24 JSON of what may be odd (odd_login.lua)|'' 25 place|''
 --       26 the whole address, for block rules 27 pass|refuse: a login without one while a rule names a network
---       28 how many words the further fields of the record take, these, then the user's entries of the index of words
+--       28 when the identity provider ends it, ms|'' 29 how many words the further fields of the record take, these,
+--       then the user's entries of the index of words
 -- returns: {'ok', last seen, core, {sids that a limit ended}, {sids found past their deadline, ended as expired},
---          {h, q}, o|'', 1 if it has no address while a rule names a network} or
+--          {h, q}, o|'', u|'', 1 if it has no address while a rule names a network} or
 --          {'limit'|'device_limit'|'no_address'|'ended'|'expired'} (1 behind 'ended': see sessions/validate.lua) or
 --          {'blocked', message, until ms|''} or {'block_rule', network|app_version|country, message, until ms|''}
 local k = shard_keys()
 local labels, words, block, _, _, _, _, record, block_rules, ids = unpack(KEYS, 14, 23)
 local given_now, packed_policy, uid, sid, digest, idle, absolute, ip, client_id, client_text,
   agent_id, agent_text, max_labels, device, max_sessions, max_per_device, on_limit, given_login, given_seen, declared,
-  index_address, id_digest, methods, packed_odd, place, full_ip, no_address, number_of_words =
+  index_address, id_digest, methods, packed_odd, place, full_ip, no_address, idp_end, number_of_words =
   unpack(ARGV, 1, ARGS)
 local first_field = ARGS + 1
 local now, policy, user, ref = clock(given_now), read_policy(packed_policy), user_keys(uid, 17), uid .. ':' .. sid
@@ -60,7 +61,8 @@ local has_no_address = full_ip == '' and meta[5] and string.find(meta[5], '/', 1
 if has_no_address and no_address == 'refuse' then return {'no_address'} end
 user.card = redis.call('SCARD', user.live)
 local was_offline = not is_on_behalf(sid) and redis.call('ZSCORE', k.people, uid)
-local given = {login = given_login, seen = given_seen, idle = tonumber(idle), absolute = tonumber(absolute)}
+local given = {login = given_login, seen = given_seen, idle = tonumber(idle), absolute = tonumber(absolute),
+               idp_end = idp_end}
 local refused, login, seen, idle_s, absolute_s, is_repeat = login_times(k, now, ref, old, given, revoked, floor)
 if refused then return refused end
 local ends, replaced, late, limit = {}, {}, {}, nil
@@ -120,6 +122,10 @@ end
 if odd_field ~= '' then
   fields[#fields + 1], fields[#fields + 2] = 'o', odd_field
 end
+local idp_end_field = is_repeat and (old[R.idp_end] or '') or idp_end ~= '' and struct.pack('>I8', idp_end) or ''
+if idp_end_field ~= '' then
+  fields[#fields + 1], fields[#fields + 2] = 'u', idp_end_field
+end
 redis.call('HSET', record, unpack(fields))
 if policy.ttl and not is_repeat then
   redis.call('PEXPIREAT', record, ms(login + (absolute_s + 86400) * 1000))
@@ -128,4 +134,4 @@ user.card = user.card + redis.call('SADD', user.live, sid)
 if odd.by then list_on_behalf(on_behalf, policy, now, ref, login + absolute_s * 1000) end
 remove_from_lists(k, policy, ends)
 note_in_closing(k, ends)
-return {'ok', ms(seen), core, replaced, late, authentication, odd_field, has_no_address and 1 or 0}
+return {'ok', ms(seen), core, replaced, late, authentication, odd_field, idp_end_field, has_no_address and 1 or 0}

@@ -102,6 +102,13 @@ METHODS: list[tuple[Any, str]] = _same(
     ["a" * 16, "b" * 16, "c" * 16, "d" * 16], itertools.repeat("pwd"),
 )  # fmt: skip
 MFA: list[tuple[Any, str]] = _same("mfa must be True, False or None", 0, 1, "yes", [])
+
+
+def _claim(name: str) -> list[tuple[Any, str]]:
+    given = _text(f"idp.{name} must be text of 1 to 255 bytes", 255)
+    return [(value, sentence) for value, sentence in given if value is not None]
+
+
 LOGIN: dict[str, list[tuple[Any, str]]] = {
     "uid": UIDS,
     "session_id": SIDS,
@@ -135,6 +142,15 @@ LOGIN: dict[str, list[tuple[Any, str]]] = {
     "max_sessions": _same("max_sessions must be a whole number from 1 to 1000", 0, -1, 1001, 1.5, "5", True),
     "methods": METHODS,
     "mfa": MFA,
+    "idp": [
+        *_same("idp must be a dict with iss, and sub or sid or both", [], "https://idp.example", 5, True),
+        *_same("idp must have iss, and sub or sid or both", {}, {"iss": "i"}, {"sub": "s"}, {"iss": "i", "sid": None}),
+        ({"iss": "i", "sub": "s", "aud": "a"}, "idp.aud is not one of iss, sub and sid"),
+        ({"iss": "i", "sub": "s", 5: 5}, "idp.5 is not one of iss, sub and sid"),
+        *(({"iss": value, "sub": "s"}, sentence) for value, sentence in _claim("iss")),
+        *(({"iss": "i", "sub": value}, sentence) for value, sentence in _claim("sub")),
+        *(({"iss": "i", "sid": value}, sentence) for value, sentence in _claim("sid")),
+    ],
 }
 
 MOMENTS: list[Any] = [
@@ -145,7 +161,8 @@ MOMENTS: list[Any] = [
 
 
 def _of_login() -> list[Case]:
-    cases = []
+    cases = [Case("login", ("ada",), {"expires_at": value}, "expires_at must be an aware datetime or Unix seconds")
+             for value in MOMENTS]  # fmt: skip
     for field, values in LOGIN.items():
         for value, sentence in values:
             given = {"uid": "ada"} | {field: value}
