@@ -78,6 +78,9 @@ class SessionFilter:
     old_token: bool = False
     country: str | None = None
     network: str | None = None
+    idp_issuer: str | None = None
+    idp_subject: str | None = None
+    idp_session: str | None = None
     methods: Iterable[str] | None = None
     mfa: bool | None = None
     without: SessionFilter | None = None

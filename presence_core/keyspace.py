@@ -84,6 +84,7 @@ class Shard:
     labels: str
     words: str
     addresses: str
+    idp: str
     facets: str
     ids: str
     recount: str

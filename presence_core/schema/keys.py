@@ -60,6 +60,7 @@ SHARD: Final = (
     Family("words", "ZSET", "rebuilt", "entries", writers="site worker"),
     Family("ids", "HASH", "rebuilt", writers="site worker"),
     Family("addresses", "ZSET", "rebuilt", "entries", writers=_ENDING),
+    Family("idp", "ZSET", "rebuilt", "entries", writers="site worker"),
     Family("facets", "HASH", "rebuilt", writers=_ENDING),
     Family("recount", "HASH", "rebuilt", writers=_ENDING),
     Family("counted", "SET", "rebuilt", "entries", writers=_ENDING),

@@ -76,7 +76,7 @@ def _login_call(ctx: Context, s: Shard, row: LoginRow, secret: bytes) -> Call:
     (client_id, client_text), (agent_id, agent_text) = labels_of(row)
     fields = row.given_words()
     keys = (*s.lists, s.labels, s.words, s.block(row.uid), *s.of_user(row.uid), s.record(row.uid, row.session_id),
-            s.block_rules, s.ids, *_odd_keys(s, row))  # fmt: skip
+            s.block_rules, s.ids, s.idp, *_odd_keys(s, row))  # fmt: skip
     return call_of(
         LOGIN, keys, *fields, *entries(ctx.indexes, row.uid, row.name, row.aliases),
         given_now=ctx.now,
@@ -107,6 +107,7 @@ def _login_call(ctx: Context, s: Shard, row: LoginRow, secret: bytes) -> Call:
         full_ip=row.ip,
         no_address=settings.no_address,
         idp_end=str(row.idp_end),
+        link=row.idp if "idp" in ctx.indexes else "",
         number_of_words=str(len(fields)),
     )  # fmt: skip
 

@@ -49,6 +49,7 @@ def _everything(p: P) -> None:
     last = logins[-1]
     p.login("a:{b}", session_id=last.session.session_id, device="other")
     last = p.login("a:{b}", session_id=last.session.session_id)
+    p.login("u36", idp={"iss": "https://idp.example.com", "sub": "1", "sid": "2"}, expires_at=4e9)
     for device_id in ("device-1", "device-2"):
         p.login("u39", device_id=device_id)
     for ip in ("192.0.2.7", "203.0.113.7"):
@@ -235,6 +236,7 @@ def test_a_script_that_writes_touches_only_keys_that_it_declared(bed: Bed, raw: 
     shard = p.context.keys.shards[0]
     raw.zadd(shard.addresses, {b"4\x00\x00\x00\x00gone:session-1": 0})  # entries that a crash may leave in an index
     raw.zadd(shard.words, {b"nnobody\x00gone": 0})
+    raw.zadd(shard.idp, {b"s0123456789abcdefgone:session-1": 0})
     with Monitor(raw) as monitor:
         _everything(p)
     sent = {line.words[0].upper() for line in monitor.lines if not line.by_script}
@@ -379,7 +381,7 @@ def test_the_first_client_writes_the_layout_and_others_adopt_it(bed: Bed, raw: A
     assert layout == f"{{{bed.namespace}}}:layout".encode()
     stored = raw.hgetall(layout)
     assert int(stored.pop(b"born")) > 1e12
-    assert stored == {b"schema": b"1", b"shards": b"%d" % shards, b"indexes": b"uid.5,name.5,alias.5,ip.2"}
+    assert stored == {b"schema": b"1", b"shards": b"%d" % shards, b"indexes": b"uid.5,name.5,alias.5,ip.2,idp.1"}
     for other in (bed.connect(), bed.connect(shards=shards)):
         assert other.validate(login.token)
     with pytest.raises(InvalidArgument, match=rf"^shards must be {shards}, .* and presence reshard changes it"):

@@ -35,8 +35,9 @@ def test_a_session_ends_when_its_provider_says_with_any_timeouts(p: P, raw: Any)
         p.advance(100)
         assert p.heartbeat("ada", "session-1")
         assert p.validate(login.token)
-        for field in ("absolute_timeout", "idle_timeout"):
-            [changed] = p.change_timeouts("ada", "session-1", **{field: 90 * 86_400}, **BY)
+        changes: list[dict[str, Any]] = [{"absolute_timeout": 90 * 86_400}, {"idle_timeout": 90 * 86_400}]
+        for change in changes:
+            [changed] = p.change_timeouts("ada", "session-1", **change, **BY)
             assert (changed.expires_at, changed.idp_expires_at) == (first.expires_at, at)
     again = p.login("ada", session_id="session-1", expires_at=at + timedelta(days=1))
     assert (again.session.expires_at, again.session.idp_expires_at) == (first.expires_at, at)

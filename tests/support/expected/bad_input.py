@@ -468,6 +468,10 @@ def _of_filters() -> list[tuple[str, Any, str]]:
         "sign_in_required": _same("sign_in_required must be True or False", 1, 0, "yes", None),
         "distant": _same("distant must be True or False", 1, 0, "yes", None),
         "old_token": _same("old_token must be True or False", 1, 0, "yes", None),
+        **{
+            field: _text(f"{field} must be text of 1 to 255 bytes", 255)
+            for field in ("idp_issuer", "idp_subject", "idp_session")
+        },
         "country": _same("country must be the two letters of an ISO country code, such as FR", "FRA", "F", "1A", "ÄÖ"),
         "network": _same(
             "network must be the number of a network (AS number), such as AS64500",

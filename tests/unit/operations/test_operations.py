@@ -43,7 +43,7 @@ from presence_core.scripts.staff import STORE_BLOCK_RULES, UNBLOCK_USER
 from presence_core.text.search_text import entries
 
 NOW = 1_700_000_000_000
-INDEXES = b"uid.5,name.5,alias.5,ip.2"
+INDEXES = b"uid.5,name.5,alias.5,ip.2,idp.1"
 Answer = Callable[[Call], Any]
 
 
