@@ -165,7 +165,7 @@ class Shard:
 class Common:
     """The keys that a namespace has once. They carry one tag of their own, ``{<namespace>}``."""
 
-    __slots__ = ("api_keys", "denied", "history", "moving", "tag", "visitors", "visits", "worker")
+    __slots__ = ("api_keys", "denied", "history", "logouts", "moving", "tag", "visitors", "visits", "worker")
 
     def __init__(self, namespace: str) -> None:
         self.tag = tag = f"{{{namespace}}}"
@@ -174,6 +174,7 @@ class Common:
         self.denied = f"{tag}:denied"
         self.moving = f"{tag}:moving"
         self.api_keys = f"{tag}:keys"
+        self.logouts = f"{tag}:logout"  # a prefix
         self.visitors = f"{tag}:visitors"  # of the service's /counter, and of its /visit: a prefix
         self.visits = f"{tag}:visits"
 

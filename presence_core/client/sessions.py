@@ -10,6 +10,7 @@ from typing import Any
 from presence_core.client.base import AsyncClient, Client, awaited
 from presence_core.errors import LoginRefused
 from presence_core.models import Ended, EndReason, KickResult, Login, Page, Session, SignInResult, Validation
+from presence_core.operations.idp import provider_logout
 from presence_core.operations.search import update
 from presence_core.operations.sessions import authenticate, end, login, read, tombstones, validate
 
@@ -347,6 +348,31 @@ class SessionsMethods(Client):
         """
         return self._run(end.revoke_before(self._ctx, at, by, reason, message))
 
+    def provider_logout(
+        self,
+        issuer: str,
+        *,
+        subject: str | None = None,
+        session: str | None = None,
+        by: str,
+        issued_at: datetime | float,
+        token_id: str | None = None,
+        token_seconds: int = 300,
+    ) -> int | None:
+        """End the sessions that an identity provider has signed out: with ``session`` those of that session there, with
+        ``subject`` alone all of that user that began up to ten seconds after ``issued_at``. Returns how many ended.
+        A login that is written later ends when it is written, for an hour (``subject`` alone: a minute).
+
+        The caller has verified what the provider sent: ``LogoutReceiver`` does that and calls this. issuer, subject,
+        session: as ``login`` got them in ``idp``. by: the provider's name for staff, 1-256 bytes; ``Ended.by`` and the
+        audit (``idp_logout``, one entry a session) have it. issued_at: aware datetime or Unix seconds. token_id: of the
+        logout token; None is returned if it was received in the last ``token_seconds`` (1…604,800), and nothing ends.
+        May be repeated. Cost: O(log N) on each shard, four round trips, and one for 50 sessions.
+        """
+        return self._run(
+            provider_logout.provider_logout(self._ctx, issuer, subject, session, by, issued_at, token_id, token_seconds)
+        )
+
     def ended(
         self,
         uid: str | None = None,
@@ -395,4 +421,5 @@ class AsyncSessionsMethods(AsyncClient):
     sessions_among = awaited(SessionsMethods.sessions_among)
     kick = awaited(SessionsMethods.kick)
     revoke_before = awaited(SessionsMethods.revoke_before)
+    provider_logout = awaited(SessionsMethods.provider_logout)
     ended = awaited(SessionsMethods.ended)

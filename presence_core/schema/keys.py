@@ -82,6 +82,7 @@ COMMON: Final = (
     Family("viewers:<uid>", "HASH", "no", "own", writers="viewer support"),
     Family("denied", "HASH", "no", "texts", "worker viewer support"),
     Family("keys", "HASH", "no"),
+    Family("logout:<digest>", "STRING", "no", writers="site"),
     Family("history:<step>:<period>", "STRING", "no", writers="worker"),
     Family("history:split:<day>", "HASH", "no", writers="worker"),
     Family("history", "HASH", "no", writers="worker"),

@@ -50,6 +50,7 @@ HISTORY_ACTS: Final = {
     "export_person": "Person export",
     "forget": "Erase person",
     "login_on_behalf": "Support session",
+    "idp_logout": "Signed out by identity provider",
     "rotate_device_key": "New key for devices",
 }
 _BULK_STEPS: Final = {

@@ -23,6 +23,7 @@ from presence_core.operations.sessions.login_calls import (
     login_call,
 )
 from presence_core.operations.sessions.login_row import LoginRow, check_many_row, check_row
+from presence_core.operations.sessions.pending_logouts import end_logged_out
 from presence_core.operations.sessions.read import read_call
 from presence_core.operations.sessions.settle import settle_calls, settle_stale, settle_stale_of_shards
 from presence_core.operations.sessions.validate import make_token
@@ -85,6 +86,7 @@ def _login(ctx: Context, rows: list[LoginRow], *, decides: bool = False) -> Op[l
     try:
         yield from _send(ctx, attempts) if decides else _begin(ctx, attempts)
         yield from _retry_refused(ctx, attempts)
+        yield from end_logged_out(ctx, attempts)
     except (CorruptData, Unavailable) as error:
         is_begun = any(isinstance(attempt.reply, LoginReply) for attempt in attempts)
         if not is_begun or isinstance(error, OutcomeUnknown):

@@ -39,7 +39,7 @@ ORDER = [
 LAST = len(ORDER)
 
 # A domain of the operations imports only from those before it. Modules that stand alone are used by all of them.
-DOMAINS = ("durability", "sessions", "search", "staff", "maintenance", "bulk_kick", "privacy", "reshard")
+DOMAINS = ("durability", "sessions", "search", "idp", "staff", "maintenance", "bulk_kick", "privacy", "reshard")
 
 NO_CLOCK = {"time", "random", "secrets", "datetime", "asyncio", "threading", "socket", "os", "uuid", "select", "ssl"}
 
