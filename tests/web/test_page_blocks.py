@@ -61,7 +61,7 @@ def test_every_block_of_these_pages_is_tested() -> None:
         {"behalf"},
         {"distant"},
         {"kinds", "change", "bulk"},
-        {"expiry", "link"},
+        {"expiry", "link", "receive"},
     ]
 
 
@@ -177,6 +177,12 @@ def test_a_session_ends_with_that_of_the_identity_provider(presence: Presence) -
     code = blocks("identity_provider.md")["link"]
     linked = run(code, "docs/identity_provider.md", presence=presence, claims=named["claims"])["login"]
     assert linked.session.idp == {name: named["claims"][name] for name in ("iss", "sub", "sid")}
+
+
+def test_a_site_mounts_the_receiver_of_logouts(presence: Presence) -> None:
+    site = run(blocks("identity_provider.md")["receive"], "docs/identity_provider.md", presence=presence)
+    with TestClient(site["app"]) as client:
+        assert client.post("/backchannel-logout", data={"logout_token": "x"}).status_code == 400
 
 
 def test_staff_change_the_timeouts_of_all_that_match(presence: Presence, capsys: pytest.CaptureFixture[str]) -> None:

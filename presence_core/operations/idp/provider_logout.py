@@ -9,10 +9,10 @@ from presence_core.filters import SessionFilter
 from presence_core.models import Session, login_ms, moment
 from presence_core.operations.context import Context
 from presence_core.operations.durability.held_changes import check_capacity, read_confirmations, wait_calls
+from presence_core.operations.pending_logouts import SLACK, logout_key, note_call
 from presence_core.operations.search.list_sessions import list_sessions
 from presence_core.operations.sessions.end_request import EndRequest
 from presence_core.operations.sessions.held_ends import hold_end
-from presence_core.operations.sessions.pending_logouts import SLACK, logout_key, note_call
 from presence_core.scripts.calls import CHECKED, Op, checked_first, command
 from presence_core.scripts.sessions import END_SESSIONS
 

@@ -13,6 +13,7 @@ from presence_core.models import Login, PublicBlock, Session, in_words, moment, 
 from presence_core.operations.context import Context, FoundSession, found_rows
 from presence_core.operations.durability.held_changes import Replicas, read_confirmations, write_and_wait_calls
 from presence_core.operations.known_devices import need_keys
+from presence_core.operations.pending_logouts import end_logged_out
 from presence_core.operations.sessions.end_request import EndRequest
 from presence_core.operations.sessions.held_ends import hold_end
 from presence_core.operations.sessions.login_calls import (
@@ -23,7 +24,6 @@ from presence_core.operations.sessions.login_calls import (
     login_call,
 )
 from presence_core.operations.sessions.login_row import LoginRow, check_many_row, check_row
-from presence_core.operations.sessions.pending_logouts import end_logged_out
 from presence_core.operations.sessions.read import read_call
 from presence_core.operations.sessions.settle import settle_calls, settle_stale, settle_stale_of_shards
 from presence_core.operations.sessions.validate import make_token

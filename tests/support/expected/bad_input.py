@@ -598,7 +598,24 @@ def _of_privacy() -> list[Case]:
 
 LAST_SEEN, MINUTE_SETS = _of_trackers()
 
+
+def _of_provider_logout() -> list[Case]:
+    given = {"subject": "ada", "by": "idp", "issued_at": 1.0}
+    fields: dict[str, list[tuple[Any, str]]] = {
+        "subject": _claim("sub"), "session": _claim("sid"), "by": _text(BY, 256),
+        "issued_at": [(value, "issued_at must be an aware datetime or Unix seconds") for value in MOMENTS],
+        "token_id": _text("token_id must be text of 1 to 1024 bytes", 1024),
+        "token_seconds": _same("token_seconds must be a whole number from 1 to 604800", 0, -1, 604_801, 1.5, "5", True),
+    }  # fmt: skip
+    return [
+        Case("provider_logout", ("https://idp.example.com",), given | {field: value}, sentence)
+        for field, values in fields.items()
+        for value, sentence in values
+    ]
+
+
 CASES = (
+    _of_provider_logout() +
     _of_login() + _of_one_session() + _of_kick() + _of_kick("require_sign_in") + _of_timeouts() + _of_bulk_kicks()
     + _of_blocks() + _of_what_was_done() + _of_history()
     + _of_lists() + _of_online() + _of_privacy()

@@ -91,7 +91,7 @@ class Provider:
     def logout_token(self, header: dict[str, Any] | None = None, key: Any = None, **claims: Any) -> str:
         """A logout token. A claim or header of None is left out."""
         now = int(time.time())
-        event = {"http://schemas.openid.net/event/backchannel-logout": {}}
+        event: dict[str, Any] = {"http://schemas.openid.net/event/backchannel-logout": {}}
         full = {"iss": self.url, "aud": CLIENT, "iat": now, "exp": now + 120, "jti": secrets.token_hex(8),
                 "events": event} | claims  # fmt: skip
         headers = {"typ": "logout+jwt", "kid": self.kid} | (header or {})

@@ -270,7 +270,8 @@ def test_it_is_mounted_in_each_kind_of_application(kind: str, bed: Bed, provider
 
                 async def ask(asked: Any, **given: Any) -> httpx.Response:
                     done = asked("http://site/backchannel-logout", **given)
-                    return await done if asyncio.iscoroutine(done) else done
+                    response: httpx.Response = await done if asyncio.iscoroutine(done) else done
+                    return response
 
                 assert (await ask(get)).status_code == 405
                 assert (await ask(post, json={"logout_token": "x"})).status_code == 400
@@ -287,7 +288,7 @@ def test_it_is_mounted_in_each_kind_of_application(kind: str, bed: Bed, provider
 def test_the_service_receives_it_without_an_api_key(bed: Bed, provider: Provider) -> None:
     s = service(bed, logouts=LogoutReceiver([_issuer(provider)]))
     login = s.p.login("ada", idp=_link(provider)).token
-    form = {
+    form: dict[str, Any] = {
         "content": urlencode({"logout_token": provider.logout_token(sub="ada")}),
         "headers": {"Content-Type": FORM, "Authorization": ""},
     }
