@@ -26,8 +26,8 @@ InvalidCode = Literal[
     "not_searchable", "out_of_range", "not_a_choice", "required", "conflicts", "unknown", "exists", "wrong_order",
     "in_the_past", "in_the_future", "more_match", "unconfirmed", "shortens_rule", "lengthens", "list_full",
     "items_full", "not_storable", "not_an_actor", "not_an_as_number", "not_a_staff_name", "last_admin", "no_role",
-    "own_password", "no_passwords", "damaged", "on_behalf", "job_ended", "newer_version", "unusable_file", "read_only",
-    "disk_full", "changed_meanwhile", "not_installed",
+    "own_password", "no_passwords", "damaged", "on_behalf", "mirrored", "job_ended", "newer_version", "unusable_file",
+    "read_only", "disk_full", "changed_meanwhile", "not_installed", "requests_full", "own_request", "answered",
 ]  # fmt: skip
 """What an argument breaks, as programs read it: ``schema.refusals`` says each in English."""
 

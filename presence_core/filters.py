@@ -45,11 +45,12 @@ class SessionFilter:
     docs/search.md has a table.
 
     ``name_prefix`` (at each of the first 8 words) and ``name_contains`` are compared case- and accent-folded, white
-    space single; the facets (``device`` … ``browser``) and ``attributes`` exactly. Times are aware datetimes or Unix
-    seconds. ``app_version_below`` compares the numbers of versions one by one, "2.9" before "2.10"; a session without a
-    version, or with one that begins with no number, does not match. ``methods`` and ``mfa`` are those of the latest
-    authentication, as ``login`` or ``reauthenticated`` recorded them: ``methods`` asks for all that it names. Of a
-    session for which the site recorded none, ``mfa`` is False. ``idle_for`` and ``seen_within`` are seconds.
+    space single, and so is ``city``, as a whole; the facets (``device`` … ``browser``) and ``attributes`` exactly.
+    Times are aware datetimes or Unix seconds. ``app_version_below`` compares the numbers of versions one by one, "2.9"
+    before "2.10"; a session without a version, or with one that begins with no number, does not match. ``methods`` and
+    ``mfa`` are those of the latest authentication, as ``login`` or ``reauthenticated`` recorded them: ``methods`` asks
+    for all that it names. Of a session for which the site recorded none, ``mfa`` is False. ``idle_for`` and
+    ``seen_within`` are seconds.
 
     ``without`` excludes the sessions that match another filter, which has at least one field and no ``without`` of its
     own. ``schema/conditions.py`` says what each field means.
@@ -78,6 +79,7 @@ class SessionFilter:
     old_token: bool = False
     country: str | None = None
     network: str | None = None
+    city: str | None = None
     idp_issuer: str | None = None
     idp_subject: str | None = None
     idp_session: str | None = None

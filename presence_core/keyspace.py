@@ -93,8 +93,10 @@ class Shard:
     block_rules: str
     jobs: str
     running: str
+    remarked: str
     staff: str
     saved: str
+    approvals: str
 
     def __init__(self, namespace: str, shards: int, index: int) -> None:
         even = shards > 1 and len(EVEN) % shards == 0
@@ -148,6 +150,10 @@ class Shard:
         """STRING: time and place of the user's last login with a known place."""
         return f"{self.tag}:place:{uid}"
 
+    def remarks(self, uid: str) -> str:
+        """HASH: id → a remark of staff on this user."""
+        return f"{self.tag}:remarks:{uid}"
+
     def ended_of(self, uid: str) -> str:
         """ZSET: the user's ended sessions by time of end."""
         return f"{self.tag}:ended:{uid}"
@@ -165,12 +171,16 @@ class Shard:
 class Common:
     """The keys that a namespace has once. They carry one tag of their own, ``{<namespace>}``."""
 
-    __slots__ = ("api_keys", "denied", "history", "logouts", "moving", "tag", "visitors", "visits", "worker")
+    __slots__ = (
+        "api_keys", "denied", "history", "logouts", "mirror", "moving", "tag", "top", "visitors", "visits", "worker",
+    )  # fmt: skip
 
     def __init__(self, namespace: str) -> None:
         self.tag = tag = f"{{{namespace}}}"
         self.history = f"{tag}:history"
         self.worker = f"{tag}:worker"
+        self.top = f"{tag}:top"
+        self.mirror = f"{tag}:mirror"
         self.denied = f"{tag}:denied"
         self.moving = f"{tag}:moving"
         self.api_keys = f"{tag}:keys"

@@ -157,6 +157,22 @@ def is_on_behalf(session_id: str) -> bool:
     return session_id.startswith(ON_BEHALF_PREFIX)
 
 
+MIRROR_PREFIX: Final = "mirror-"
+"""The ids of sessions that ``presence mirror`` copies begin so: include/login/mirrored.lua tells them by it."""
+
+
+MIRROR_AWAY: Final = 86_400
+"""Seconds that a copy outlives the site's session unless the mirror ends it: so long the mirror may be away."""
+
+LONGEST_TIMEOUT: Final = 3650 * 86_400
+"""Of a copy whose session does not expire."""
+
+
+def is_mirrored(session_id: str) -> bool:
+    """Whether this session is the copy of one in the site's own store."""
+    return session_id.startswith(MIRROR_PREFIX)
+
+
 def is_session_id(value: str) -> bool:
     return _SESSION_ID.fullmatch(value) is not None
 
@@ -231,7 +247,7 @@ def aliases(value: object) -> str:
         return ""
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise InvalidArgument("aliases", "must be a list of texts", "wrong_type")
-    items = list(value)
+    items = list(islice(value, 9))
     if len(items) > 8:
         raise InvalidArgument("aliases", "must be at most 8 texts", "too_many")
     rule = "must be texts of 1 to 256 bytes"

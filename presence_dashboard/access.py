@@ -169,6 +169,11 @@ def stay_signed_in() -> None:
         _actor(touch=True, fresh=True)
 
 
+def request_lapse() -> int:
+    """Seconds until a request for approval lapses."""
+    return _config().lapse
+
+
 def mode() -> Mode:
     return _config().mode
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from ipaddress import IPv4Network, IPv6Network, ip_network
-from typing import Final, Literal, cast, get_args
+from typing import Final, Literal, TypeVar, cast, get_args
 
 from presence_core import InvalidArgument, Settings
 from presence_core.client.server_choice import FALLBACK, VARIABLE
@@ -28,6 +28,8 @@ Mode = Literal["open", "password", "proxy", "oidc"]
 
 MODE: Final = "PRESENCE_DASHBOARD_ACCESS"
 
+FOUR_EYES: Final = "PRESENCE_DASHBOARD_FOUR_EYES"
+
 FRESH: Final = "PRESENCE_STAFF_FRESH"
 
 ADDRESS: Final = "STREAMLIT_SERVER_ADDRESS"
@@ -43,6 +45,8 @@ class Config:
     mode: Mode = "open"
     open_role: Role = "admin"  #: of the local operator, in mode "open"
     bulk: int = 100  #: most sessions of one bulk kick by support
+    four_eyes: int | None = None  #: sessions above which a bulk kick needs a second person, as wide rules do; None: off
+    lapse: int = 3_600  #: seconds until a request for approval lapses
     masked: frozenset[str] = frozenset()  #: "name", "ip" or both: not shown to viewers
     idle: int = 1_800  #: seconds without activity until a sign-in ends
     absolute: int = 43_200  #: seconds until a sign-in ends in any case
@@ -65,7 +69,8 @@ class Config:
     def actor(self, name: str, role: Role) -> Actor:
         """The actor with this name and role, with the limits of these settings."""
         limit = {"admin": None, "support": self.bulk}.get(role, 0)
-        return Actor(name, role, self.masked if role == "viewer" else frozenset(), limit)
+        masked = self.masked if role == "viewer" else frozenset()
+        return Actor(name, role, masked, limit, self.four_eyes, can_ask=self.mode != "open")
 
     def trusts(self, peer: str | None) -> bool:
         """Whether this peer is a trusted proxy."""
@@ -97,6 +102,8 @@ class Config:
             mode=cast(Mode, mode),
             open_role=_role("PRESENCE_DASHBOARD_ROLE", value_of("PRESENCE_DASHBOARD_ROLE")) or "admin",
             bulk=_number("PRESENCE_DASHBOARD_BULK", value_of("PRESENCE_DASHBOARD_BULK"), 100, 1_000_000),
+            four_eyes=_number(FOUR_EYES, value_of(FOUR_EYES), None, 1_000_000, least=0),
+            lapse=_number("PRESENCE_DASHBOARD_LAPSE", value_of("PRESENCE_DASHBOARD_LAPSE"), 3_600, 7 * _DAY, least=60),
             masked=_masked(value_of("PRESENCE_DASHBOARD_MASK")),
             idle=_number("PRESENCE_STAFF_IDLE", value_of("PRESENCE_STAFF_IDLE"), 1_800, 30 * _DAY),
             absolute=_number("PRESENCE_STAFF_ABSOLUTE", value_of("PRESENCE_STAFF_ABSOLUTE"), 43_200, 30 * _DAY),
@@ -120,6 +127,10 @@ class Config:
     def _check(self, staff_file: str, *, asks_again: bool) -> None:
         if self.idle > self.absolute:
             raise InvalidArgument("PRESENCE_STAFF_IDLE", "must be at most PRESENCE_STAFF_ABSOLUTE")
+        if self.mode == "open" and self.four_eyes is not None:
+            raise InvalidArgument(
+                FOUR_EYES, f"must be unset, or set {MODE}: without a sign-in there is no second person"
+            )
         if self.mode == "password" and not staff_file:
             raise InvalidArgument(STAFF_FILE, "must name the password file: presence staff add writes it")
         if self.mode == "proxy":
@@ -176,7 +187,10 @@ def _admins(value: str, claim: str) -> frozenset[str]:
     return frozenset(name for name in named if name is not None)
 
 
-def _number(name: str, value: str, default: int, most: int, *, least: int = 1) -> int:
+_Default = TypeVar("_Default", int, None)
+
+
+def _number(name: str, value: str, default: _Default, most: int, *, least: int = 1) -> int | _Default:
     if not value:
         return default
     if not (value.isascii() and value.isdecimal() and least <= int(value[:12]) <= most):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
 Role = Literal["stats", "viewer", "support", "admin"]
 """From least to most; each role has the rights of the roles before it."""
 
 Right = Literal[
-    "counts", "people", "kick", "bulk", "lengthen", "block_rules", "export", "share", "audit_export", "repair", "staff"
-]
+    "counts", "people", "kick", "remark", "bulk", "lengthen", "block_rules", "export", "share", "audit_export",
+    "repair", "staff", "approve",
+]  # fmt: skip
 
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 
@@ -20,7 +21,7 @@ HIDDEN: Final = "•••"
 _GRANTED: Final[dict[Role, frozenset[Right]]] = {
     "stats": frozenset({"counts"}),
     "viewer": frozenset({"counts", "people"}),
-    "support": frozenset({"counts", "people", "kick", "bulk", "export", "share"}),
+    "support": frozenset({"counts", "people", "kick", "remark", "bulk", "export", "share"}),
     "admin": frozenset(get_args(Right)),
 }
 
@@ -49,11 +50,25 @@ class Actor:
     role: Role
     masked: frozenset[str] = frozenset()  #: "name", "ip" or both: not shown to this actor
     bulk_limit: int | None = None  #: most sessions of one bulk kick; None: the library's limit
+    four_eyes: int | None = None  #: sessions above which everyone needs a second person; None: no one does
+    can_ask: bool = field(
+        default=False, compare=False
+    )  #: whether an admin can approve what this actor may not do alone
 
     @property
     def sees_names(self) -> bool:
         """Whether names of people may be shown, and of devices, which many people call by their own name."""
         return self.may("people") and "name" not in self.masked
 
+    @property
+    def alone_limit(self) -> int | None:
+        """Most sessions of one bulk kick without a second person; None: the library's limit."""
+        limits = [limit for limit in (self.bulk_limit, self.four_eyes) if limit is not None]
+        return min(limits, default=None)
+
     def may(self, right: Right) -> bool:
-        return right in _GRANTED[self.role]
+        return role_may(self.role, right)
+
+
+def role_may(role: Role, right: Right) -> bool:
+    return right in _GRANTED[role]

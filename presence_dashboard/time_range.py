@@ -48,8 +48,12 @@ def resolve(chosen: str, now: datetime, zone: tzinfo) -> Period:
 
 
 def format_range(after: datetime | None, before: datetime | None) -> str:
-    """Two times as text."""
-    return BETWEEN.join("" if at is None else f"{at.astimezone(UTC):%Y-%m-%dT%H:%MZ}" for at in (after, before))
+    """Two times as text, to the second."""
+    return BETWEEN.join("" if at is None else f"{at.astimezone(UTC):{_shape(at)}Z}" for at in (after, before))
+
+
+def _shape(at: datetime) -> str:
+    return "%Y-%m-%dT%H:%M:%S" if at.second else "%Y-%m-%dT%H:%M"
 
 
 def parse_range(chosen: str) -> Period:

@@ -45,8 +45,11 @@ PYTHON_PAGES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
             "Event", "EventKind", "DistantLogin", "KickResult", "KickPreview", "MatchedPerson", "Job", "JobState",
             "JobErrorCode", "TimeoutsPreview", "TimeoutsChange",
             "Block", "BlockRule", "BlockRuleKind", "BlockRulePreview", "AuditEntry", "AuditFact",
-            "StaffMember", "StaffRole", "SavedItem", "SavedKind", "Viewer", "EraseReport", "SweepReport",
+            "StaffMember", "StaffRole", "SavedItem", "SavedKind", "ApprovalRequest", "ApprovalState",
+            "ApprovalAnswer", "Viewer", "Remark", "EraseReport", "SweepReport",
             "ReshardReport", "Plan", "Health", "NodeHealth", "Finding", "FindingLevel", "WorkerStatus", "Alert",
+            "MirrorStatus",
+            "PersonAlert", "TopCount", "TopPeople", "TopPerson",
         ),
     ),
     "errors": (

@@ -9,9 +9,10 @@ from datetime import datetime
 from presence_core import validation as check
 from presence_core.client.base import AsyncClient, Client, awaited
 from presence_core.client.pending import pending
-from presence_core.models import Health, Sample, SweepReport, WorkerStatus
+from presence_core.models import Health, MirrorStatus, Sample, SweepReport, TopCount, TopPeople, WorkerStatus
 from presence_core.operations.durability import held_changes, replica_ack
-from presence_core.operations.maintenance import health, history, leader, repair, sweep
+from presence_core.operations.maintenance import health, history, leader, repair, sweep, top_people
+from presence_core.operations.mirror import reports
 from presence_core.operations.search import rebuild
 from presence_core.transport.new_connections import refused_connections, refused_connections_async
 
@@ -57,10 +58,26 @@ class MaintenanceMethods(Client):
         """
         return self._run(history.history(self._ctx, since, until, step))
 
+    def top_people(self, count: TopCount = "sessions") -> TopPeople | None:
+        """The up to 100 people with the most live sessions of their own, devices, networks or countries.
+
+        count: "sessions", "devices" (device, app and browser together), "networks" (a /24 or /48 of the address at
+        login) or "countries" (with a place file). People with fewer than two are not listed. A worker finds them: it
+        reads all users in slices, and begins again a minute after it is through. ``at`` says when it was. Devices,
+        networks and countries are those of at most 200 sessions of a person. None: no worker has been through in the
+        last hour. Cost: O(1), one round trip.
+        """
+        return self._run(top_people.top_people(self._ctx, count))
+
     def worker_status(self) -> WorkerStatus | None:
         """The worker that leads, or led last, and what it reported; None if none has ever run. Cost: O(1), one round
         trip."""
         return self._run(leader.status(self._ctx))
+
+    def mirrors(self) -> list[MirrorStatus]:
+        """Each ``presence mirror`` of this namespace and what it reported last; empty if none has ever run here.
+        Cost: O(1), one round trip."""
+        return self._run(reports.mirrors(self._ctx))
 
     def health(self) -> Health:
         """The state of every server, of the data and of the maintenance, with advice: see ``Health.findings``.
@@ -108,7 +125,9 @@ class AsyncMaintenanceMethods(AsyncClient):
     repair = awaited(MaintenanceMethods.repair)
     reindex = awaited(MaintenanceMethods.reindex)
     history = awaited(MaintenanceMethods.history)
+    top_people = awaited(MaintenanceMethods.top_people)
     worker_status = awaited(MaintenanceMethods.worker_status)
+    mirrors = awaited(MaintenanceMethods.mirrors)
 
     @pending
     async def health(self) -> Health:

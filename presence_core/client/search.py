@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from presence_core.client.base import AsyncClient, Client, awaited
 from presence_core.filters import SessionFilter
 from presence_core.models import Counts, ListOrder, Page, Person, Plan, Session
-from presence_core.operations.search import facets, list_sessions, live_counts, online_users, people
+from presence_core.operations.search import facets, list_sessions, live_counts, online_users, people, similar
 from presence_core.operations.sessions import read
 
 
@@ -98,6 +98,21 @@ class SearchMethods(Client):
         """
         return self._run(people.people(self._ctx, text, limit))
 
+    def did_you_mean(self, text: str, *, limit: int = 3) -> list[str]:
+        """Names, aliases or user ids, online or seen recently, that ``text`` may have been meant to be.
+
+        text: 1-256 bytes, as for ``people``; limit: 1…10. Each word of three letters or more may have one mistake, two
+        in all: a letter is wrong, missing or additional, or two next to each other are swapped. Of several words, those
+        of a name are given in the order of the text. Words with digits are taken as they are, and a text of more than
+        five words has no answer. Those with fewer mistakes come first, then those of people who are online; every
+        answer finds its person by ``people`` and ``SessionFilter.text``. Empty also if the indexes "uid", "name" and
+        "alias" lack the person.
+
+        Cost: at most six calls to each shard, at once, of at most 2,000 reads of the index or about 5 ms each; then
+        one round trip for up to 100 users and three for each of 10 people. Among very many names it may miss some.
+        """
+        return self._run(similar.did_you_mean(self._ctx, text, limit))
+
     def names_of(self, uids: Iterable[str]) -> dict[str, str]:
         """Names by uid, for at most 1,000 users. Users without a name are left out.
 
@@ -173,6 +188,7 @@ class AsyncSearchMethods(AsyncClient):
     explain = awaited(SearchMethods.explain)
     facets = awaited(SearchMethods.facets)
     people = awaited(SearchMethods.people)
+    did_you_mean = awaited(SearchMethods.did_you_mean)
     names_of = awaited(SearchMethods.names_of)
     counts = awaited(SearchMethods.counts)
     is_online = awaited(SearchMethods.is_online)

@@ -194,8 +194,8 @@ class SessionsMethods(Client):
         (``reauthenticated``). They stay in the lists and keep their deadlines, but neither requests nor heartbeats
         extend them. Sessions that begin after this call are not affected. by, reason, message, ticket: as in ``kick``;
         the visitor reads ``message`` as ``validate(…).message``. ``confirmed`` and failovers: as in ``kick``. A second
-        call requires it again. Sessions on behalf of the user are left out and counted as ``skipped``; ``session_id``
-        of one of them raises InvalidArgument. Cost: O(S·log N), two round trips.
+        call requires it again. Sessions on behalf of the user and mirrored ones are left out and counted as
+        ``skipped``; ``session_id`` of one of them raises InvalidArgument. Cost: O(S·log N), two round trips.
         """
         operation = authenticate.require_sign_in(
             self._ctx, uid, session_id, by=by, reason=reason, message=message, ticket=ticket, keep=keep

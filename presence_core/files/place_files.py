@@ -35,8 +35,18 @@ _Version = tuple[int, int, int]
 def open_places(setting: str | None) -> Find:
     """How places are found. ``setting``: paths with a colon between them, or None. Raises InvalidArgument if a file
     cannot be used."""
+    return _open_files(setting).find
+
+
+def open_time_zones(setting: str | None) -> Callable[[str], str | None]:
+    """How the time zone of an address is found: its name, such as "Europe/Paris", as the first file says that has one;
+    None where none does. It is stored nowhere. ``setting``, errors: as ``open_places``."""
+    return _open_files(setting).time_zone
+
+
+def _open_files(setting: str | None) -> _Places:
     if setting is None:
-        return _find_nothing
+        return _Places([])
     try:
         import maxminddb  # noqa: F401
     except ImportError:
@@ -48,11 +58,7 @@ def open_places(setting: str | None) -> Find:
     paths = [path for path in setting.split(os.pathsep) if path]
     if not paths:
         raise InvalidArgument("place_file", "must name a MaxMind DB file, or must not be set", "unusable_file")
-    return _Places([_PlaceFile(path) for path in paths]).find
-
-
-def _find_nothing(address: bytes) -> bytes:
-    return b""
+    return _Places([_PlaceFile(path) for path in paths])
 
 
 class _PlaceFile:
@@ -114,14 +120,22 @@ class _Places:
         self._look_at = time.monotonic() + CHECK_INTERVAL
 
     def find(self, address: bytes) -> bytes:
-        if not address:
+        if not address or not self._files:
             return b""
+        return place_of(self._entries(ipaddress.ip_address(address))).packed()
+
+    def time_zone(self, address: str) -> str | None:
+        try:
+            return _label(self._entries(ipaddress.ip_address(address)), _TIME_ZONE) if self._files else None
+        except ValueError:
+            return None
+
+    def _entries(self, ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> list[Mapping[str, Any]]:
         if time.monotonic() >= self._look_at:
             self._look_at = time.monotonic() + CHECK_INTERVAL
             with suppress(RuntimeError):  # no thread can be started: the login goes on with the files as they are
                 threading.Thread(target=self._look_again, name="presence-place-file", daemon=True).start()
-        ip = ipaddress.ip_address(address)
-        return place_of([file.get(ip) for file in self._files]).packed()
+        return [file.get(ip) for file in self._files]
 
     def _look_again(self) -> None:
         for file in self._files:
@@ -156,6 +170,7 @@ _NETWORK: Final = ("autonomous_system_organization", "traits.autonomous_system_o
 _ASN: Final = ("autonomous_system_number", "traits.autonomous_system_number", "asn")
 _LATITUDE: Final = ("location.latitude", "latitude", "lat")
 _LONGITUDE: Final = ("location.longitude", "longitude", "lng")
+_TIME_ZONE: Final = ("location.time_zone", "time_zone", "timezone")
 
 
 def place_of(entries: list[Mapping[str, Any]]) -> Place:

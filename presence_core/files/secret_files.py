@@ -12,7 +12,8 @@ from typing import Final
 
 from presence_core.errors import InvalidArgument
 
-SECRETS: Final = ("PRESENCE_REDIS_URL", "PRESENCE_ALERT_URL", "PRESENCE_ALERT_SECRET")
+SECRETS: Final = ("PRESENCE_REDIS_URL", "PRESENCE_ALERT_URL", "PRESENCE_ALERT_SECRET", "PRESENCE_MIRROR_FROM",
+                  "PRESENCE_MIRROR_KEY")  # fmt: skip
 """Every variable that has a twin with ``_FILE``."""
 
 LONGEST: Final = 65_536

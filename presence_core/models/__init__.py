@@ -4,7 +4,7 @@ Start reading in ``sessions.py``. ``choices.py`` has the closed sets of texts; `
 What this module imports is what it exports (``pyproject.toml`` says so to mypy and ruff).
 """
 
-from presence_core.models.alerts import Alert, AlertCount
+from presence_core.models.alerts import Alert, AlertCount, PersonAlert
 from presence_core.models.answers import (
     Counts,
     DistantLogin,
@@ -17,11 +17,14 @@ from presence_core.models.answers import (
     SignInResult,
     SweepReport,
 )
+from presence_core.models.approvals import ApprovalRequest
 from presence_core.models.audit import AuditEntry, AuditFact, in_english, read_facts, write_facts
 from presence_core.models.block_rules import BlockRule, BlockRulePreview, RuleMatch, read_stored, write_stored
 from presence_core.models.choices import (
     LEVELS,
     STAFF_ROLES,
+    ApprovalAnswer,
+    ApprovalState,
     BlockRuleKind,
     FailureCode,
     FindingLevel,
@@ -33,7 +36,17 @@ from presence_core.models.choices import (
     WayName,
 )
 from presence_core.models.health import Finding, Health, NodeHealth, SentinelHealth, Spread
-from presence_core.models.history import NO_RUNNER, START_A_WORKER, Sample, WorkerStatus, no_worker
+from presence_core.models.history import (
+    NO_RUNNER,
+    START_A_WORKER,
+    Sample,
+    TopCount,
+    TopPeople,
+    TopPerson,
+    WorkerStatus,
+    no_worker,
+)
+from presence_core.models.mirror import MirrorStatus
 from presence_core.models.places import Place
 from presence_core.models.plain import plain
 from presence_core.models.sessions import (
@@ -69,6 +82,7 @@ from presence_core.models.staff import (
     Job,
     KickPreview,
     MatchedPerson,
+    Remark,
     SavedItem,
     StaffMember,
     TimeoutsChange,

@@ -26,3 +26,22 @@ class Alert:
         """What happened, for people to read."""
         title = "Alert" if self.type == "alert" else "Alert ended"
         return f"{title}: {self.per_minute:,} {self.count} per minute, limit {self.limit:,} ({self.namespace})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonAlert:
+    """A login of a person for whom staff asked for alerts."""
+
+    type: Literal["login"] = "login"
+    uid: str
+    name: str | None
+    session_id: str
+    device: str | None
+    at: datetime  #: of the login, by Redis's clock
+    namespace: str
+
+    @property
+    def sentence(self) -> str:
+        """What happened, for people to read."""
+        called = f"{self.name} ({self.uid})" if self.name else self.uid
+        return f"Login: {called}{f' on {self.device}' if self.device else ''} ({self.namespace})"

@@ -20,6 +20,11 @@ BlockRuleKind = Literal["network", "app_version", "country"]
 
 StaffRole = Literal["stats", "viewer", "support", "admin"]
 
+ApprovalState = Literal["open", "refused", "withdrawn", "lapsed", "approved", "done", "failed"]
+"""``approved``: its act was begun, and the process has not written how it ended."""
+
+ApprovalAnswer = Literal["approve", "refuse", "withdraw"]
+
 SavedKind = Literal["view", "phrase", "watch"]
 """``view``: a filter of the session list. ``phrase``: a text for kicks. ``watch``: a person; the name is the uid."""
 
@@ -39,6 +44,8 @@ ODD_LOGINS: Final[tuple[OddLogin, ...]] = get_args(OddLogin)
 JOB_STATES: Final[tuple[JobState, ...]] = get_args(JobState)
 
 JOB_ERROR_CODES: Final[tuple[JobErrorCode, ...]] = get_args(JobErrorCode)
+
+APPROVAL_STATES: Final[tuple[ApprovalState, ...]] = get_args(ApprovalState)
 
 STAFF_ROLES: Final[tuple[StaffRole, ...]] = get_args(StaffRole)
 """From the least to the most rights."""

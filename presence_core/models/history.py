@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Final
+from datetime import UTC, datetime
+from typing import Final, Literal
 
 from presence_core.models.alerts import Alert
 from presence_core.schema.endings import END_COUNTS
@@ -60,6 +61,36 @@ class WorkerStatus:
     lag_seconds: float  #: how long the oldest overdue session had waited when that sweep began
     paused: str  #: why it does not sweep, as a sentence; "" if it does
     alerts: tuple[Alert, ...] = ()  #: the counts that were above their limit at the last check
+
+
+TopCount = Literal["sessions", "devices", "networks", "countries"]
+"""What people are ranked by: live sessions of their own; devices and browsers, networks (a /24 or a /48 of the address
+at login) or countries of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopPerson:
+    """A person in such a list."""
+
+    uid: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopPeople:
+    """The people with the most of something, the most first."""
+
+    at: datetime  #: when the worker had read all users
+    people: tuple[TopPerson, ...]  #: at most 100, each with two or more
+
+    @classmethod
+    def from_stored(cls, at: bytes | None, raw: bytes | None) -> TopPeople | None:
+        """Decode a stored list; None where there is none as we write it."""
+        try:
+            rows = [TopPerson(str(uid), int(count)) for uid, count in json.loads(raw or b"")]
+            return cls(datetime.fromtimestamp(int(at or b"") / 1000, UTC), tuple(rows))
+        except (ValueError, TypeError, OverflowError, RecursionError):
+            return None
 
 
 START_A_WORKER: Final = "Run presence worker, or Worker(presence) in a process of your own."

@@ -13,6 +13,7 @@ from math import isfinite
 from socket import AF_INET, AF_INET6, inet_ntop
 from typing import Any, Final, Literal, TypeAlias
 
+from presence_core import validation as check
 from presence_core.models.choices import FailureCode
 from presence_core.models.places import Place, read_place
 from presence_core.schema.endings import EndCause, EndReason
@@ -176,6 +177,9 @@ class Session(Record):
         draft: Any = object.__new__(_Draft)
         _fill(draft, uid, session_id, row, labels)
         draft.sign_in_required_at = _packed_time(row.demand) if row.demand else None
+        if check.is_mirrored(session_id) and draft.idle_timeout < check.LONGEST_TIMEOUT:
+            draft.idle_timeout -= check.MIRROR_AWAY
+            draft.expires_at -= timedelta(seconds=check.MIRROR_AWAY)
         draft.__class__ = cls
         return draft  # type: ignore[no-any-return]
 

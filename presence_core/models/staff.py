@@ -299,6 +299,35 @@ class SavedItem:
 
 
 @dataclass(frozen=True, slots=True)
+class Remark:
+    """A short text that a staff member left on a person for colleagues."""
+
+    uid: str
+    id: str
+    text: str
+    by: str  #: the staff member
+    at: datetime
+    until: datetime  #: when it lapses
+
+    @classmethod
+    def new(cls, uid: str, remark_id: str, content: str, by: str, at_ms: int, until_ms: int) -> Remark:
+        """A remark of these times."""
+        return cls(uid, remark_id, content, by, moment(at_ms), moment(until_ms))
+
+    @classmethod
+    def from_row(cls, uid: str, remark_id: str, raw: bytes) -> Remark | None:
+        """Decode a stored remark; None if it is not as we write it."""
+        try:
+            row = json.loads(raw)
+            content, by, at, until = row["text"], row["by"], int(row["at"]), int(row["until"])
+            if not isinstance(content, str) or not isinstance(by, str):
+                return None
+            return cls.new(uid, remark_id, content, by, at, until)
+        except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
+            return None
+
+
+@dataclass(frozen=True, slots=True)
 class Viewer:
     """A staff member who has a person open."""
 

@@ -34,8 +34,26 @@ def stored_names(indexes: Collection[str]) -> str:
 
 
 @dataclass(slots=True)
+class Cache:
+    """What the client has read from Redis, and when to read it again. Nothing here is lost with it."""
+
+    keyspace: Keyspace | None = None
+    policy: bytes = b""  #: of the settings, for this number of shards
+    device_keys: tuple[bytes, ...] = ()  #: the secrets behind digests of devices, that of today first
+    device_key_at: int = 0  #: when the first of them was made by a rotation, ms
+    indexes: frozenset[str] = frozenset()  #: the indexes that logins write: configured, or in use
+    complete: frozenset[str] = frozenset()  #: the indexes that queries may use
+    is_guess: bool = False  #: the layout is not stored yet
+    born: bytes | None = None  #: when the layout was written, as it says itself
+    look_at: float = 0.0  #: when to read the layout again, by ``clock``
+    worker_at: float = 0.0  #: when to read again whether a worker leads, by ``clock``
+    labels: dict[tuple[int, bytes], bytes] = field(default_factory=dict)  #: (shard, label id) → text, as read before
+
+
+@dataclass(slots=True)
 class Context:
-    """Settings, the keyspace (known once the layout has been read), and the clock and randomness of the client."""
+    """What the client is given: settings, clock, randomness; what it has read (``cache``), and the changes that it
+    holds."""
 
     settings: Settings
     is_cluster: bool
@@ -50,48 +68,40 @@ class Context:
     place_of: Callable[[bytes], bytes] = lambda _: b""  #: the packed place of a packed address; empty if not known
     on_worker: Callable[[str], object] = lambda _: None  #: called about once a minute: a sentence if no worker leads
     on_layout: Callable[[], object] = lambda: None  #: called when the layout has been read, before the first change
-    keyspace: Keyspace | None = None
-    policy: bytes = b""
-    device_keys: tuple[bytes, ...] = ()  #: the secrets behind digests of devices, that of today first
-    device_key_at: int = 0  #: when the first of them was made by a rotation, ms
-    indexes: frozenset[str] = frozenset()  #: the indexes that logins write: configured, or in use
-    complete: frozenset[str] = frozenset()  #: the indexes that queries may use
-    is_guess: bool = False  #: the layout is not stored yet
-    born: bytes | None = None  #: when the layout was written, as it says itself
-    look_at: float = 0.0  #: when to read the layout again, by ``clock``
-    worker_at: float = 0.0  #: when to read again whether a worker leads, by ``clock``
-    held: dict[Any, Any] = field(default_factory=dict)  #: by name: see durability/held_changes.py
-    not_held: int = 0  #: changes that were not held because too many are
-    labels: dict[tuple[int, bytes], bytes] = field(default_factory=dict)  #: (shard, label id) → text, as read before
+    cache: Cache = field(default_factory=Cache, init=False)
+    held: dict[Any, Any] = field(default_factory=dict, init=False)  #: by name: see durability/held_changes.py
+    not_held: int = field(default=0, init=False)  #: changes that were not held because too many are
 
     @property
     def keys(self) -> Keyspace:
-        assert self.keyspace is not None, "the client reads the layout first"
-        return self.keyspace
+        keyspace = self.cache.keyspace
+        assert keyspace is not None, "the client reads the layout first"
+        return keyspace
 
     def adopt(self, shards: int, complete: bytes | None, *, is_guess: bool = False) -> None:
         """Use this layout. ``is_guess``: only until the next call, by a reader that may not store it."""
-        self.is_guess = is_guess
+        cache = self.cache
+        cache.is_guess = is_guess
         self.know_indexes([complete or b""])
-        if self.keyspace is not None and len(self.keyspace.shards) == shards:
+        if cache.keyspace is not None and len(cache.keyspace.shards) == shards:
             return
-        self.labels.clear()  # they belong to shards
-        self.keyspace = Keyspace(self.settings.namespace, shards)
-        self.policy = self.settings.policy(shards)
+        cache.labels.clear()  # they belong to shards
+        cache.keyspace = Keyspace(self.settings.namespace, shards)
+        cache.policy = self.settings.policy(shards)
 
     def know_indexes(self, stored: Collection[bytes]) -> None:
         """Use the indexes that are complete on every shard, as this version writes them. ``stored``: what each shard
         says."""
-        self.complete = frozenset(
+        self.cache.complete = frozenset(
             name for name in INDEXES if all(stored_name(name).encode() in names.split(b",") for names in stored)
         )
-        self.indexes = self.complete | set(self.settings.indexes)
+        self.cache.indexes = self.cache.complete | set(self.settings.indexes)
 
     def know_device_keys(self, stored: bytes | None) -> None:
         """Use these secrets, as the layout has them: digests of devices begin with the first."""
         first, *others = (stored or b"").split(b",")
-        self.device_key_at = int(others[1]) if len(others) > 1 else 0  # first: another thread may be logging in
-        self.device_keys = (first, *others[:1]) if first else ()
+        self.cache.device_key_at = int(others[1]) if len(others) > 1 else 0  # first: another thread may be logging in
+        self.cache.device_keys = (first, *others[:1]) if first else ()
 
     @property
     def audit_cap(self) -> int:
@@ -141,7 +151,7 @@ def known_label_texts(ctx: Context, shard: Shard, core: bytes) -> Labels | None:
     """The texts of the label ids in one core; None where this process has not met one of them."""
     texts = {}
     for label in label_ids(core):
-        text = ctx.labels.get((shard.index, label))
+        text = ctx.cache.labels.get((shard.index, label))
         if text is None:
             return None
         texts[label] = text
@@ -160,7 +170,7 @@ def label_texts(ctx: Context, cores: Sequence[tuple[Shard, bytes | None]]) -> Op
         texts = named[shard]
         for label in label_ids(core):
             if label not in texts:
-                text = ctx.labels.get((shard.index, label))
+                text = ctx.cache.labels.get((shard.index, label))
                 texts[label] = text or b""
                 if text is None:
                     unknown.setdefault(shard, []).append(label)
@@ -168,12 +178,12 @@ def label_texts(ctx: Context, cores: Sequence[tuple[Shard, bytes | None]]) -> Op
         replies = yield [
             command(shard.labels, "HMGET", shard.labels, *ids, lenient=True) for shard, ids in unknown.items()
         ]
-        if len(ctx.labels) > MAX_KNOWN_LABELS:
-            ctx.labels.clear()
+        if len(ctx.cache.labels) > MAX_KNOWN_LABELS:
+            ctx.cache.labels.clear()
         for (shard, ids), found in zip(unknown.items(), replies, strict=True):
             for label, text in zip(ids, found or (), strict=False):
                 if text:
-                    named[shard][label] = ctx.labels[shard.index, label] = text
+                    named[shard][label] = ctx.cache.labels[shard.index, label] = text
     return dict(named)
 
 

@@ -22,12 +22,12 @@ clients may have that one alone. They read the new one within a few seconds."""
 def digests(ctx: Context, uid: str, device_id: str) -> list[str]:
     """The digests of a user's device by each key, hex; that of today first."""
     about = f"{uid}\0{device_id}".encode()
-    return [hmac.digest(key, about, "sha256")[:SIZE].hex() for key in ctx.device_keys]
+    return [hmac.digest(key, about, "sha256")[:SIZE].hex() for key in ctx.cache.device_keys]
 
 
 def need_keys(ctx: Context) -> Op[None]:
     """Make the first key of the namespace, or read the one that another client has made. No round trip afterwards."""
-    if not ctx.device_keys:
+    if not ctx.cache.device_keys:
         key = layout_key(ctx.settings.namespace)
         yield [command(key, "HSETNX", key, "device_keys", ctx.new_secret().hex())]
         [(stored,)] = yield [command(key, "HMGET", key, "device_keys")]
@@ -43,9 +43,9 @@ def rotate_device_key(ctx: Context, by: object, reason: object) -> Op[None]:
     (seconds, _), (stored,) = yield [command(key, "TIME"), command(key, "HMGET", key, "device_keys")]
     now = int(ctx.now or 1000 * int(seconds))
     ctx.know_device_keys(stored)
-    if now < ctx.device_key_at + OVERLAP:  # a second one now would drop the key that all devices are noted by
+    if now < ctx.cache.device_key_at + OVERLAP:  # a second one now would drop the key that all devices are noted by
         return
-    changed = b"%s,%s,%d" % (ctx.new_secret().hex().encode(), ctx.device_keys[0], now)
+    changed = b"%s,%s,%d" % (ctx.new_secret().hex().encode(), ctx.cache.device_keys[0], now)
     audit = ctx.keys.shards[0].audit  # first: after the change, a repeated call would not write it
     yield [
         call_of(WRITE_AUDIT, (audit,), given_now=ctx.now, audit_cap=ctx.audit_cap, by=actor,

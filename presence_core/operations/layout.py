@@ -41,23 +41,23 @@ class _StoredLayout(NamedTuple):
 
 def with_layout(ctx: Context, op: Op[T]) -> Op[T]:
     """Load or refresh the layout, then run the operation."""
-    if ctx.keyspace is None or ctx.is_guess:
+    if ctx.cache.keyspace is None or ctx.cache.is_guess:
         yield from load(ctx)
-        ctx.look_at = ctx.clock() + REFRESH_EVERY
-        ctx.worker_at = ctx.worker_at or ctx.clock() + WORKER_EVERY
+        ctx.cache.look_at = ctx.clock() + REFRESH_EVERY
+        ctx.cache.worker_at = ctx.cache.worker_at or ctx.clock() + WORKER_EVERY
         ctx.on_layout()
-    elif ctx.clock() >= ctx.look_at:
+    elif ctx.clock() >= ctx.cache.look_at:
         yield from _refresh_when_due(ctx)
-    keyspace = ctx.keyspace
+    keyspace = ctx.cache.keyspace
     try:
         return (yield from op)
     except Unavailable as error:
         if error.code == "LAYOUT":  # a script refused: its shard was resharded
-            ctx.look_at = 0.0
+            ctx.cache.look_at = 0.0
         raise
     except (LookupError, ValueError) as error:
         # Another thread or task has adopted a new layout during the call, and the replies do not fit it.
-        if ctx.keyspace is keyspace or isinstance(error, PresenceError):
+        if ctx.cache.keyspace is keyspace or isinstance(error, PresenceError):
             raise
         raise Unavailable("The namespace was resharded during the call; try again.", "", "LAYOUT") from error
 
@@ -69,7 +69,7 @@ def load(ctx: Context) -> Op[None]:
     ``Settings.shards`` differs from it, and Unavailable for a server that is too old. Cost: two round trips.
     """
     key = layout_key(ctx.settings.namespace)
-    known = None if ctx.keyspace is None or ctx.is_guess else len(ctx.keyspace.shards)
+    known = None if ctx.cache.keyspace is None or ctx.cache.is_guess else len(ctx.cache.keyspace.shards)
     stored = yield from _read(key)
     is_node = yield from _check_server(key)
     if stored.schema is not None:
@@ -78,7 +78,7 @@ def load(ctx: Context) -> Op[None]:
         shards = _positive(key, stored.shards) if stored.shards else known or ctx.settings.shards or 1
         yield from _check_slots(ctx, shards)
     is_guess = False
-    has_lost_data = known is not None and (not stored.shards or stored.born != ctx.born)
+    has_lost_data = known is not None and (not stored.shards or stored.born != ctx.cache.born)
     if not stored.shards:
         wanted = known or ctx.settings.shards or (64 if ctx.is_cluster else 1)
         try:
@@ -92,7 +92,7 @@ def load(ctx: Context) -> Op[None]:
     if known is not None and not is_guess and (has_lost_data or (stored.shards != b"%d" % known and not stored.was)):
         stored = yield from _note_loss(key, stored, known)
     ctx.adopt(_check_shards(ctx, key, stored), stored.indexes, is_guess=is_guess)
-    ctx.born = stored.born
+    ctx.cache.born = stored.born
     ctx.know_device_keys(stored.device_keys)
     if ctx.settings.heal and not is_guess and _names_an_earlier_fold(stored.indexes):
         yield from _withdraw_indexes(ctx, key)
@@ -124,32 +124,32 @@ def _withdraw_indexes(ctx: Context, key: str) -> Op[None]:
     other entries, so processes of that version have to scan, too, until ``reindex`` has finished."""
     places = [key, *(s.meta for s in ctx.keys.shards)]
     with contextlib.suppress(Unavailable):  # one that may only read
-        yield [command(place, "HSET", place, "indexes", stored_names(ctx.complete)) for place in places]
+        yield [command(place, "HSET", place, "indexes", stored_names(ctx.cache.complete)) for place in places]
 
 
 def refresh(ctx: Context) -> Op[None]:
     """Read the layout again, and adopt it if the namespace was resharded, or its data is gone. Raises CorruptData if
     its schema was raised to one that this version does not know. Cost: one round trip."""
     key = layout_key(ctx.settings.namespace)
-    stored = yield from (_read(key) if ctx.clock() < ctx.worker_at else _read_with_worker(ctx, key))
+    stored = yield from (_read(key) if ctx.clock() < ctx.cache.worker_at else _read_with_worker(ctx, key))
     if stored.schema is not None:
         _check_schema(key, stored.schema)
     ctx.know_device_keys(stored.device_keys)
-    if stored.shards != b"%d" % len(ctx.keys.shards) or stored.born != ctx.born:
+    if stored.shards != b"%d" % len(ctx.keys.shards) or stored.born != ctx.cache.born:
         yield from load(ctx)  # which tells a reshard from data that was lost
 
 
 def _refresh_when_due(ctx: Context) -> Op[None]:
-    if ctx.look_at:  # only one caller refreshes, unless a script has refused: then all of them need the new layout
-        ctx.look_at = ctx.clock() + REFRESH_EVERY
+    if ctx.cache.look_at:  # only one caller refreshes, unless a script has refused: then all need the new layout
+        ctx.cache.look_at = ctx.clock() + REFRESH_EVERY
     try:
         yield from refresh(ctx)
     except PresenceError as error:
         # On a cluster the other nodes still serve their users: shards that were moved are behind fences.
         if not (ctx.is_cluster and isinstance(error, Unavailable)):
-            ctx.look_at = 0.0
+            ctx.cache.look_at = 0.0
             raise
-    ctx.look_at = ctx.clock() + REFRESH_EVERY
+    ctx.cache.look_at = ctx.clock() + REFRESH_EVERY
 
 
 def is_stored(namespace: str) -> Op[bool]:
@@ -168,7 +168,7 @@ def _read(key: str) -> Op[_StoredLayout]:
 
 def _read_with_worker(ctx: Context, key: str) -> Op[_StoredLayout]:
     """Read the layout, and in the same round trip the last beat of a worker; report whether one leads."""
-    ctx.worker_at = ctx.clock() + WORKER_EVERY
+    ctx.cache.worker_at = ctx.clock() + WORKER_EVERY
     place = ctx.keys.common.worker
     calls = [command(key, "HMGET", key, *_StoredLayout._fields), command(place, "HGET", place, "beat", lenient=True)]
     try:
@@ -176,7 +176,7 @@ def _read_with_worker(ctx: Context, key: str) -> Op[_StoredLayout]:
     except Unavailable as error:
         if error.code != "NOPERM":
             raise
-        ctx.worker_at = math.inf  # the ACL user may not read it
+        ctx.cache.worker_at = math.inf  # the ACL user may not read it
         return (yield from _read(key))
     at = stored_number(beat)
     leads = at is not None and int(seconds) - at / 1000 < WORKER_EVERY

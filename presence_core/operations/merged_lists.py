@@ -28,6 +28,9 @@ MAX_AT_ONCE: Final = 500
 
 LATEST_TIME: Final = 1 << 53  # ms; every time is before it
 
+FRONT: Final = (math.inf,)
+"""In front of every place."""
+
 _SCORE = re.compile(r"-?([0-9]{1,20}(\.[0-9]{1,20})?(e[+-]?[0-9]{1,3})?|inf)")
 
 T = TypeVar("T")
@@ -47,16 +50,31 @@ class MergePart:
     __slots__ = ("at", "done", "items", "now", "total")
 
     def __init__(self) -> None:
-        self.items: list[tuple[Any, Any]] = []  #: (place in the order, the greatest first; entry)
+        self.items: list[Any] = []  #: (place in the order, the greatest first; entry)
         self.at = 0  #: the next of them
-        self.done = False  #: no entries come behind them
+        self.done = True  #: no entries come behind them
         self.now = self.total = 0
+
+    @property
+    def place(self) -> Any:
+        """The place of the next entry; where none is left, one that no entry still to be read is in front of."""
+        return self.items[self.at][0] if self.at < len(self.items) else FRONT
+
+    def pop(self, most: int) -> list[Any]:
+        """The next entries."""
+        entries = [entry for _, entry in self.items[self.at : self.at + most]]
+        self.at += len(entries)
+        return entries
 
 
 class ShardPart(MergePart, ABC):
     """One shard's part, as far as it has been read."""
 
     __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.done = False
 
     @abstractmethod
     def call(self, ctx: Context, size: int) -> Call:
@@ -68,30 +86,94 @@ class ShardPart(MergePart, ABC):
 
 
 class _Head:
-    """A part in the heap, by its next entry."""
+    """A part in the heap, by the place of its next entry."""
 
     __slots__ = ("part", "place")
 
     def __init__(self, part: MergePart) -> None:
         self.part = part
-        self.place = part.items[part.at][0]
+        self.place = part.place
 
     def __lt__(self, other: _Head) -> bool:
         return bool(self.place > other.place)
 
 
-class MergedLists:
-    """The parts as one list. Each is first asked for its fair share and a margin (three standard deviations of a random
-    spread); a part without entries left is asked again, for twice as many."""
+def share_of_shard(limit: int, shards: int) -> int:
+    """Entries that a page asks of each shard at first: its fair share, and three standard deviations of a random
+    spread; and one."""
+    share = limit / max(1, shards)
+    return min(limit, math.ceil(share + 3 * math.sqrt(share))) + 1
+
+
+class HeapMerge(ABC):
+    """Parts as one list. A part without entries left is read on when its place is due, together with all others that
+    have none left."""
+
+    def __init__(self, parts: Sequence[MergePart]) -> None:
+        self._asking: list[Any] = [part for part in parts if not part.done]
+        self._waiting: set[MergePart] = set()  #: parts in the heap without entries left
+        self._heap = [_Head(part) for part in parts if part.items]
+        heapq.heapify(self._heap)
+
+    @abstractmethod
+    def _ask(self, parts: list[Any]) -> Op[None]:
+        """Read what comes next in these parts, which are not done."""
+
+    def _stops_at(self, place: Any) -> bool:
+        """Whether to return fewer entries instead of reading on at this place."""
+        return False
+
+    def next(self, count: int) -> Op[list[Any]]:
+        """The next entries in order. Fewer than ``count`` only at the end of the list, or where it stopped."""
+        out: list[Any] = []
+        while len(out) < count:
+            if self._asking:
+                yield from self._read_on()
+            if not self._heap:
+                break
+            head = self._heap[0]
+            part = head.part
+            if part in self._waiting:
+                if self._stops_at(head.place):
+                    break
+                self._asking = list(self._waiting)
+                continue
+            out += part.pop(count - len(out) if len(self._heap) == 1 else 1)  # the last part has all that come next
+            if part.at < len(part.items):
+                head.place = part.place
+                heapq.heapreplace(self._heap, head)
+            else:
+                heapq.heappop(self._heap)
+                self._push(part)
+        return out
+
+    def _push(self, part: MergePart) -> None:
+        if part.at == len(part.items):
+            if part.done:
+                return
+            self._waiting.add(part)
+        heapq.heappush(self._heap, _Head(part))
+
+    def _read_on(self) -> Op[None]:
+        parts, self._asking = self._asking, []
+        if self._waiting:
+            self._heap = [head for head in self._heap if head.part not in self._waiting]
+            heapq.heapify(self._heap)
+            self._waiting.clear()
+        yield from self._ask(parts)
+        for part in parts:
+            self._push(part)
+
+
+class MergedLists(HeapMerge):
+    """The parts as one list. Each shard is first asked for its share; where its part has no entries left, it is asked
+    at once for twice as many."""
 
     def __init__(self, ctx: Context, parts: Sequence[MergePart], limit: int) -> None:
+        super().__init__(parts)
         self._ctx = ctx
         self._parts = parts
-        self._asking = [part for part in parts if isinstance(part, ShardPart) and not part.done]
-        self._heap = [_Head(part) for part in parts if part.items]
-        share = limit / max(1, len(self._asking))
-        self._size = min(limit, math.ceil(share + 3 * math.sqrt(share)), MAX_AT_ONCE) + 1
-        heapq.heapify(self._heap)
+        self._size = min(share_of_shard(limit, len(self._asking)), MAX_AT_ONCE + 1)
 
     @property
     def now(self) -> int:
@@ -101,32 +183,12 @@ class MergedLists:
     def total(self) -> int:
         return sum(part.total for part in self._parts)
 
-    def next(self, count: int) -> Op[list[Any]]:
-        """The next entries in order. Fewer than ``count`` only at the end of the list."""
-        out: list[Any] = []
-        while len(out) < count:
-            if self._asking:  # a part without entries left may have the next one
-                yield from self._ask()
-            if not self._heap:
-                break
-            part = heapq.heappop(self._heap).part
-            out.append(part.items[part.at][1])
-            part.at += 1
-            if part.at < len(part.items):
-                heapq.heappush(self._heap, _Head(part))
-            elif isinstance(part, ShardPart) and not part.done:
-                self._asking = [part]
-                self._size = min(2 * self._size, MAX_AT_ONCE + 1)
-        return out
-
-    def _ask(self) -> Op[None]:
-        parts, self._asking = self._asking, []
+    def _ask(self, parts: list[ShardPart]) -> Op[None]:
         replies = yield [part.call(self._ctx, self._size) for part in parts]
         for part, reply in zip(parts, replies, strict=True):
             part.take(reply, self._size)
             part.at = 0
-            if part.items:
-                heapq.heappush(self._heap, _Head(part))
+        self._size = min(2 * self._size, MAX_AT_ONCE + 1)
 
 
 # -- lists that are a ZSET --------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Final
 
 from presence_core import validation as check
@@ -21,6 +22,8 @@ from presence_core.text.search_text import has_picture
 NAME_BYTES: Final = 256
 LABEL_BYTES: Final = 64
 MAX_ALIASES: Final = 8
+LOOK_AT: Final = 1_000
+"""Aliases that are looked at: a list without an end keeps no visitor out."""
 
 _INVISIBLE: Final = frozenset(("Cc", "Cs"))  # control characters, and halves of characters
 
@@ -102,7 +105,8 @@ class VisitorFields:
         if isinstance(value, str):
             value = [value]
         kept: dict[str, None] = {}
-        for item in value if isinstance(value, Iterable) and not isinstance(value, bytes) else [value]:
+        given = value if isinstance(value, Iterable) and not isinstance(value, bytes) else [value]
+        for item in islice(given, LOOK_AT):
             if item is None or item == "":
                 continue
             try:

@@ -70,6 +70,11 @@ FACTS: Final[Mapping[str, Form]] = {
     "then_cancelled": Form("then it was cancelled"),
     "then_failed": Form("then it failed: {error}"),
     "with_error": Form("with a warning: {error}"),
+    # requests that a second person approves
+    "request_of": Form("request {request} of {name}"),
+    "to_kick": Form("{count} session to kick", "{count} sessions to kick"),
+    "to_block": Form("logins of {match} to block"),
+    "request_failed": Form("it failed: {error}"),
     # refused attempts
     "refused_once": Form("{what} refused once"),
     "refused": Form("{what} refused {times} times, last at {at}"),

@@ -43,6 +43,8 @@ class SearchedPlace(Protocol):
     @property
     def country(self) -> str | None: ...
     @property
+    def city(self) -> str | None: ...
+    @property
     def network_id(self) -> str | None: ...
 
 
@@ -211,6 +213,13 @@ def _check_country(name: str, value: object) -> str:
     return country.upper()
 
 
+def _check_city(name: str, value: object) -> str:
+    city = _check_label(name, value) or ""
+    if not fold(city):
+        raise InvalidArgument(name, "must have a letter or digit", "not_searchable")
+    return city
+
+
 def _check_network(name: str, value: object) -> str:
     network = _check_label(name, value) or ""
     if not _NETWORK.fullmatch(network):
@@ -300,6 +309,10 @@ def _has_word(session: SearchedSession, start: str, _now: int) -> bool:
 
 def _ms(at: datetime | float) -> int:
     return round(1000 * (at.timestamp() if isinstance(at, datetime) else at))
+
+
+def _is_in_city(session: SearchedSession, city: str, _now: int) -> bool:
+    return session.place is not None and session.place.city is not None and fold(session.place.city) == fold(city)
 
 
 def _has_attributes(session: SearchedSession, wanted: Mapping[str, Any], _now: int) -> bool:
@@ -439,6 +452,8 @@ CONDITIONS: Final[Mapping[str, Condition]] = {
     "network": Condition("place", "network of the address at login, its AS number, such as AS64500", _check_network,
                          lambda session, code, _: session.place is not None and session.place.network_id == code,
                          lambda code: {"network": code.removeprefix("AS")}),
+    "city": Condition("text", "city of the address at login, as the place file names it, such as Lyon", _check_city,
+                      _is_in_city, lambda city: {"city": fold(city)}),
     "idp_issuer": Condition("text", "identity provider that has signed the user in, its issuer", _check_claim,
                             partial(_has_claim, "iss"), partial(_send_claim, "iss")),
     "idp_subject": Condition("text", "user of the identity provider, the subject", _check_claim,

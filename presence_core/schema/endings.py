@@ -12,11 +12,13 @@ from typing import Final, Literal, NamedTuple, get_args
 EndReason = Literal["logout", "expired", "kicked", "replaced"]
 
 EndCause = Literal[
-    "user", "self", "idp_logout", "idle", "absolute", "idp", "lost", "staff", "revoked", "limit", "device_limit"
+    "user", "self", "site", "idp_logout", "idle", "absolute", "idp", "lost", "staff", "revoked", "limit",
+    "device_limit",
 ]  # fmt: skip
-"""``user``: a logout of this session. ``self``: the same user ended it from another session. ``idp_logout``: the
-identity provider has ended it. ``idp``: the end that the identity provider had set at login. ``lost``: the record
-vanished. ``revoked``: ``revoke_before``. ``limit``, ``device_limit``: a login replaced it."""
+"""``user``: a logout of this session. ``self``: the same user ended it from another session. ``site``: the site ended a
+mirrored session. ``idp_logout``: the identity provider has ended it. ``idp``: the end that the identity provider had
+set at login. ``lost``: the record vanished. ``revoked``: ``revoke_before``. ``limit``, ``device_limit``: a login
+replaced it."""
 
 EventKind = Literal[
     "login", EndReason, "sign_in_required", "reauthenticated", "new_device", "distant", "old_token", "gap"
@@ -57,7 +59,7 @@ ENDINGS: Final = (
     Ending("replaced", {"limit": "newer_sign_in", "device_limit": "newer_sign_in"}, "keep_replaced", "replaced"),
     Ending("expired", {"idle": "inactive", "absolute": "time_limit", "idp": "provider", "lost": "ended"},
            "keep_expired", "expired"),
-    Ending("logout", {"user": "signed_out", "self": "other_device", "idp_logout": "provider"},
+    Ending("logout", {"user": "signed_out", "self": "other_device", "site": "ended", "idp_logout": "provider"},
            "keep_logout", "logouts"),
 )  # fmt: skip
 """In the order in which the policy of scripts has their retention."""

@@ -37,6 +37,7 @@ RULES: Final[Mapping[InvalidCode, str]] = {
     "exists": "must be new",
     "damaged": "must have a record that can be read",
     "on_behalf": "must be of a session of the user, or of one on behalf of the user, as the sentence says",
+    "mirrored": "must not be an id that presence mirror makes",
     "newer_version": "must not be from a newer version",
     "job_ended": "must be of a job that has not ended",
     "more_match": "must not be lower than the number of sessions that match now",
@@ -53,6 +54,9 @@ RULES: Final[Mapping[InvalidCode, str]] = {
     "no_passwords": "cannot be set: staff do not sign in with a password",
     "not_storable": "must be text that a saved item can hold",
     "items_full": "cannot be saved: there are as many saved items as there may be",
+    "requests_full": "cannot ask: there are as many open requests as there may be",
+    "own_request": "must be another person than the one who asks, or the same, as the sentence says",
+    "answered": "must be of a request that is still open",
     # of files and packages
     "unusable_file": "must name a file that can be used",
     "read_only": "must name a file that can be written",

@@ -65,6 +65,22 @@ class ShardExamination(NamedTuple):
 EXAMINE_SHARD: Final = Script("maintenance/examine_shard", repeatable=True, fenced=False, reply=ShardExamination._make)
 
 
+class UserMeasures(NamedTuple):
+    """The sessions of some users."""
+
+    read: int  #: users that were read: the call may have ended before the last one
+    users: list[tuple[str, int, int, int, int]]  #: uid, sessions, devices, networks, countries
+
+
+def _decode_users(reply: Sequence[Any]) -> UserMeasures:
+    read, flat = reply
+    rows = zip(*[iter(flat)] * 5, strict=True)
+    return UserMeasures(read, [(uid.decode("utf-8", "replace"), *counts) for uid, *counts in rows])
+
+
+MEASURE_USERS: Final = Script("maintenance/measure_users", repeatable=True, derives=True, reply=_decode_users)
+
+
 class ShardMeasures(NamedTuple):
     """What a sample reads of a shard."""
 

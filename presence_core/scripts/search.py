@@ -145,6 +145,22 @@ def _decode_words(reply: Sequence[Any]) -> WordsPart:
 READ_WORDS: Final = Script("search/read_words", repeatable=True, reply=_decode_words)
 
 
+class SimilarPart(NamedTuple):
+    """Entries of the index of words that are like a text."""
+
+    entries: list[tuple[int, bytes]]  #: each with its number of mistakes
+    reads: int  #: of the index
+
+
+def _decode_similar(reply: Sequence[Any]) -> SimilarPart:
+    """Decode a reply of search/find_similar.lua."""
+    flat, reads = reply
+    return SimilarPart(list(by_two(flat)), reads)
+
+
+FIND_SIMILAR: Final = Script("search/find_similar", repeatable=True, reply=_decode_similar)
+
+
 class CandidateCounts(NamedTuple):
     """How many entries one shard's indexes have for a filter."""
 

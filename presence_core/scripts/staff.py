@@ -156,9 +156,76 @@ def _decode_saved(reply: Sequence[Any]) -> SavedChange:
 SAVE_ITEM: Final = Script("staff/save_item", repeatable=False, reply=_decode_saved)
 
 
+TOO_MANY_REMARKS, TOO_MANY_REMARKED = -1, -2
+"""Refusals of staff/remarks/write_remark.lua."""
+
+
+class RemarkChange(NamedTuple):
+    """The result of a change of the remarks on a person."""
+
+    code: int  #: 1: done; 0: there was none to remove; or one of the two refusals
+    at: int  #: ms
+
+
+def _decode_remark(reply: Sequence[Any]) -> RemarkChange:
+    code, at = reply
+    return RemarkChange(code, int(at))
+
+
+WRITE_REMARK: Final = Script("staff/remarks/write_remark", repeatable=False, reply=_decode_remark)
+
+
+class RemarksRead(NamedTuple):
+    """The remarks on some people."""
+
+    now: int  #: ms
+    remarks: list[list[tuple[bytes, bytes]]]  #: of each person: id, and what is stored
+
+
+def _decode_remarks(reply: Sequence[Any]) -> RemarksRead:
+    now, found = reply
+    return RemarksRead(int(now), [list(by_two(flat)) for flat in found])
+
+
+READ_REMARKS: Final = Script("staff/remarks/read_remarks", repeatable=True, reply=_decode_remarks)
+
+
 def _decode_viewers(reply: Sequence[bytes]) -> list[tuple[bytes, int]]:
     """Decode a reply of staff/note_viewer.lua: name, and since when, ms."""
     return [(name, int(since)) for name, since in by_two(reply)]
 
 
 NOTE_VIEWER: Final = Script("staff/note_viewer", repeatable=True, fenced=False, reply=_decode_viewers)
+
+
+TOO_MANY_OPEN, TOO_MANY_OWN = -1, -2
+"""Refusals of staff/approvals/ask_approval.lua."""
+
+UNKNOWN, OWN, NOT_OWN = 0, -2, -3
+"""Refusals of staff/approvals/answer_request.lua, with -1: not possible from its state."""
+
+
+class RequestChange(NamedTuple):
+    """A new request, or a change of its state."""
+
+    code: int  #: 1: done; or why not
+    record: bytes  #: the request as JSON
+
+
+ASK_APPROVAL: Final = Script("staff/approvals/ask_approval", repeatable=True, reply=RequestChange._make)
+ANSWER_REQUEST: Final = Script("staff/approvals/answer_request", repeatable=False, reply=RequestChange._make)
+
+
+class StoredRequests(NamedTuple):
+    """All requests as they are stored."""
+
+    now: int  #: ms
+    rows: list[tuple[bytes, bytes]]  #: id and JSON
+
+
+def _decode_requests(reply: Sequence[Any]) -> StoredRequests:
+    now, flat = reply
+    return StoredRequests(now, list(by_two(flat)))
+
+
+READ_REQUESTS: Final = Script("staff/approvals/read_requests", repeatable=True, reply=_decode_requests)

@@ -10,14 +10,21 @@ from typing import Final, Protocol
 from presence_core.client.internal import Internal
 from presence_core.errors import CorruptData, InvalidArgument, PresenceError
 from presence_core.keyspace import Shard
-from presence_core.models import Alert, AlertCount
+from presence_core.models import Alert, AlertCount, PersonAlert
 from presence_core.operations.bulk_kick import jobs
 from presence_core.operations.bulk_kick.runner import Run
+from presence_core.operations.maintenance import top_people
 from presence_core.operations.privacy import truncate
 from presence_core.operations.search import rebuild
 
 PART_SECONDS: Final = 0.5
 """How long one part of an index repair or of a truncation takes."""
+
+RANKING_SECONDS: Final = 0.25
+"""How long one part of the ranking of people takes, about once in five seconds."""
+
+RANKING_PAUSE: Final = 60.0
+"""Seconds between two passes over all users."""
 
 KICK_SECONDS: Final = 1.0
 """How long one part of the bulk kicks takes."""
@@ -36,7 +43,11 @@ class AlertReceiver(Protocol):
     def limits(self) -> Mapping[AlertCount, int]:
         """The counts to check, each with its limit per minute."""
 
-    def send(self, alert: Alert) -> None:
+    @property
+    def people(self) -> bool:
+        """Whether to check logins of the people on the shared watch list."""
+
+    def send(self, alert: Alert | PersonAlert) -> None:
         """Accept an alert. Must return at once: the worker waits for it."""
 
 
@@ -106,6 +117,32 @@ class AddressTruncation:
         if not has_more:
             self._truncation = None
         return has_more
+
+
+class TopPeopleRanking:
+    """Finds the people with the most sessions, a part at a time. A new pass begins some time after the last one."""
+
+    def __init__(self, internal: Internal, is_stopping: IsStopping) -> None:
+        self._internal = internal
+        self._is_stopping = is_stopping
+        self.restart()
+
+    def restart(self) -> None:
+        """Drop what was begun: it concerns shards that are no longer in use."""
+        self._ranking: top_people.Ranking | None = None
+        self._due = 0.0
+
+    def run(self) -> None:
+        begin = time.monotonic()
+        if self._ranking is None:
+            if begin < self._due:
+                return
+            self._ranking = top_people.Ranking(self._internal.context)
+        while has_more := self._internal.run(self._ranking.step()):
+            if time.monotonic() >= begin + RANKING_SECONDS or self._is_stopping():
+                break
+        if not has_more:
+            self._ranking, self._due = None, time.monotonic() + RANKING_PAUSE
 
 
 class BulkKicks:

@@ -19,10 +19,10 @@ from presence_core.keyspace import Keyspace
 from presence_core.logs import fields
 from presence_core.models import SweepReport
 from presence_core.operations.maintenance import history, leader
-from presence_core.operations.maintenance.alerts import check_alerts
+from presence_core.operations.maintenance.alerts import check_alerts, check_people
 from presence_core.operations.search import facets
 from presence_core.worker.clock_check import ClockCheck, own_seconds
-from presence_core.worker.duties import AddressTruncation, AlertReceiver, BulkKicks, Duty, IndexRepair
+from presence_core.worker.duties import AddressTruncation, AlertReceiver, BulkKicks, Duty, IndexRepair, TopPeopleRanking
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,8 @@ class Worker:
     with ``accept_clock=True``: then the clock counts as right as it is, for whichever worker leads. While sweeping is
     not paused, an answer that a session has expired is final: see ``validate``.
 
-    ``alerts``: an AlertWebhook. After each sample the leader compares the counts of the last minute with its limits.
+    ``alerts``: an AlertWebhook. After each sample the leader compares the counts of the last minute with its limits,
+    and looks for logins of the people on the shared watch list if it asks for them.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Worker:
         self._clock = ClockCheck(presence.settings.idle_timeout * 500, accept=accept_clock)
         self._index_repair = IndexRepair(self._internal, self._is_stopping)
         self._truncation = AddressTruncation(self._internal, self._is_stopping)
+        self._ranking = TopPeopleRanking(self._internal, self._is_stopping)
         self._duties: list[Duty] = [
             Duty("clock check", self._check_clocks, while_paused=True),
             Duty("sample", self._sample, while_paused=True),
@@ -85,6 +87,7 @@ class Worker:
             Duty("hourly split", self._split, while_paused=True),
             Duty("bulk kick", BulkKicks(self._internal, self._is_stopping).run),
             Duty("index repair", self._index_repair.run, every=10.0),
+            Duty("ranking of people", self._ranking.run, every=5.0, while_paused=True),
             Duty("address truncation", self._truncation.run, every=600.0),
         ]
         self._failing: dict[str, float] = {}  # duty → since when, monotonic
@@ -191,11 +194,12 @@ class Worker:
 
     def _follow_layout(self) -> None:
         """After a reshard, drop what was begun on the old shards."""
-        keys = self._internal.context.keyspace
+        keys = self._internal.context.cache.keyspace
         if keys is not self._keys:
             self._keys = keys
             self._index_repair.restart()
             self._truncation.restart()
+            self._ranking.restart()
 
     # -- the lead, and the clock ---------------------------------------------------------------------------------------
 
@@ -250,8 +254,13 @@ class Worker:
         slot = self._redis_ms // 10_000
         if self._alerts is None or slot != self._sampled or slot == self._alerts_checked:
             return
-        for alert in self._internal.run(check_alerts(self._internal.context, self._alerts.limits, self._redis_ms)):
-            self._alerts.send(alert)
+        run, ctx = self._internal.run, self._internal.context
+        if self._alerts.limits:
+            for alert in run(check_alerts(ctx, self._alerts.limits, self._redis_ms)):
+                self._alerts.send(alert)
+        if getattr(self._alerts, "people", False):  # a receiver of the site's own may lack it
+            for login in run(check_people(ctx, self._redis_ms)):
+                self._alerts.send(login)
         self._alerts_checked = slot
 
     def _sweep(self) -> bool:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Final, TypedDict
 
 from presence_core import BlockRule, BlockRulePreview, Presence
-from presence_dashboard import access
+from presence_dashboard import access, texts
+from presence_dashboard.roles import Denied
 
 # Names in the audit, also of denials.
 ADD: Final = "add_block_rule"
@@ -30,7 +31,7 @@ class RuleDetails:
     message: str | None = None  #: for the visitor
     ticket: str | None = None
     seconds: int | None = None  #: None: until removed
-    typed: str | None = None  #: a wide network, typed again
+    typed: str | None = None  #: a wide network or country, typed again; None for others
 
 
 def preview(presence: Presence, match: RuleMatch) -> BlockRulePreview:
@@ -40,11 +41,20 @@ def preview(presence: Presence, match: RuleMatch) -> BlockRulePreview:
 
 
 def add(presence: Presence, match: RuleMatch, most: int, details: RuleDetails) -> BlockRule:
-    """Add a rule, if at most ``most`` sessions match now. Raises as ``Presence.add_block_rule``, and Denied."""
+    """Add a rule, if at most ``most`` sessions match now. Raises as ``Presence.add_block_rule``, and Denied, also for a
+    wide rule that needs a second person."""
     actor = access.require_fresh("block_rules", action=ADD)
+    if details.typed is not None and actor.four_eyes is not None:
+        presence.denied(by=actor.name, what=ADD, reason="needs a second person")
+        raise Denied(texts.ASK_WIDE)
+    return add_as(presence, actor.name, match, most, details)
+
+
+def add_as(presence: Presence, by: str, match: RuleMatch, most: int, details: RuleDetails) -> BlockRule:
+    """``add`` in this name. The caller has checked the rights."""
     return presence.add_block_rule(
         **match,
-        by=actor.name,
+        by=by,
         reason=details.reason,
         expected=most,
         message=details.message,

@@ -92,12 +92,16 @@ def start(store: Store, preview: KickPreview, spared: Iterable[str], details: Ac
     Needs a fresh authentication; the job then runs to its end without another. Raises Denied, SignedOut, and
     InvalidArgument with the field ``expected`` if more sessions match than previewed.
     """
-    presence = store.presence
     access.require_fresh("bulk", action="kick_where")
-    actor = require_within_limit(presence, preview.total, action="kick_where")
-    job = presence.start_kick(
+    actor = require_within_limit(store.presence, preview.total, action="kick_where")
+    return start_as(store, actor.name, preview, spared, details)
+
+
+def start_as(store: Store, by: str, preview: KickPreview, spared: Iterable[str], details: ActionDetails) -> Job:
+    """``start`` in this name. The caller has checked the rights."""
+    job = store.presence.start_kick(
         preview.filter,
-        by=actor.name,
+        by=by,
         reason=details.reason,
         expected=preview.total,
         exclude=spared,
@@ -119,7 +123,7 @@ def control_job(store: Store, job: Job, command: JobCommand) -> Job:
     """Pause, resume or cancel a job of any staff member."""
     presence = store.presence
     if command == "resume":
-        actor = require_within_limit(presence, job.expected, action="kick_where")
+        actor = require_within_limit(presence, job.expected, action="kick_where", begun=True)
     else:
         actor = access.require("bulk", action=audit_name(command))
     commands: dict[JobCommand, Callable[..., Job]] = {

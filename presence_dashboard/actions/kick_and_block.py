@@ -84,12 +84,16 @@ def split_ref(ref: str) -> tuple[str, str]:
     return uid, session_id
 
 
-def require_within_limit(presence: Presence, count: int, *, action: str) -> Actor:
-    """The actor, if they may end this many sessions at once. Otherwise audits the attempt and raises Denied."""
+def require_within_limit(presence: Presence, count: int, *, action: str, begun: bool = False) -> Actor:
+    """The actor, if they may end this many sessions at once. Otherwise audits the attempt and raises Denied.
+
+    begun: a bulk kick has begun, so that it needs no second person again.
+    """
     actor = access.require("bulk", action=action)
-    if actor.bulk_limit is not None and count > actor.bulk_limit:
-        presence.denied(by=actor.name, what=action, reason=f"{count:,} sessions, of {actor.bulk_limit:,} allowed")
-        raise Denied(texts.too_many_at_once(actor.bulk_limit, count))
+    limit = actor.bulk_limit if begun else actor.alone_limit
+    if limit is not None and count > limit:
+        presence.denied(by=actor.name, what=action, reason=f"{count:,} sessions, of {limit:,} allowed")
+        raise Denied(texts.too_many_at_once(limit, count))
     return actor
 
 

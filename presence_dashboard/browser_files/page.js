@@ -140,20 +140,79 @@
     }
     const signal = document.querySelector(".presence-arrivals");
     if (signal) keep("sound", signal.dataset.sound);
+    if (signal) keep("notify", signal.dataset.notify);
   }
   function keep(name, value) {
     document.cookie = `presence_${name}=${value}; Path=/; Max-Age=31536000; SameSite=Lax`;
   }
 
-  // The number of watched people who have come online is in an invisible element. If it rises, two notes play.
-  let arrivals;
+  // The number of watched people who have come online is in an invisible element. If it rises, two notes play. While the tab is
+  // hidden, its title and its icon count them, and the system shows a notification if the reader has asked for that.
+  let arrivals, unseen = 0;
   setInterval(() => {
     const signal = document.querySelector(".presence-arrivals");
     if (!signal) return;
-    const count = Number(signal.dataset.count);
-    if (arrivals !== undefined && count > arrivals && signal.dataset.sound === "1") play();
+    const count = Number(signal.dataset.count), isNew = arrivals !== undefined && count > arrivals;
+    if (isNew && signal.dataset.sound === "1") play();
+    if (isNew && document.hidden) {
+      unseen += count - arrivals;
+      if (signal.dataset.notify === "1") notify(signal.dataset.text);
+    }
     arrivals = count;
+    showUnseen();
   }, 1_000);
+
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) return;
+    unseen = 0;
+    showUnseen();
+  });
+
+  // Browsers ask the reader only after a click, and so do we: never when the page opens.
+  document.addEventListener("click", (event) => {
+    if (event.target.closest(".st-key-watch-notify") && window.Notification?.permission === "default") Notification.requestPermission();
+  });
+
+  function notify(text) {
+    if (window.Notification?.permission !== "granted") return;
+    const shown = new Notification(text, { tag: "presence", icon: ownIcon });
+    shown.onclick = () => {
+      window.focus();
+      shown.close();
+    };
+    document.documentElement.dataset.notified = text; // for tests
+  }
+
+  const COUNTED = /^\(\d+\) /;
+  const icon = document.querySelector('link[rel="icon"]'), ownIcon = icon?.href;
+  let drawn = 0;
+  function showUnseen() {
+    const title = (unseen ? `(${unseen}) ` : "") + document.title.replace(COUNTED, ""); // each run of the page sets the title again
+    if (document.title !== title) document.title = title;
+    if (!icon || drawn === unseen) return;
+    drawn = unseen;
+    if (!unseen) icon.href = ownIcon;
+    else drawIcon(unseen);
+  }
+
+  function drawIcon(count) {
+    const picture = new Image(64, 64);
+    picture.onload = () => {
+      const canvas = document.createElement("canvas"), pen = canvas.getContext("2d");
+      canvas.width = canvas.height = 64;
+      pen.drawImage(picture, 0, 0, 64, 64);
+      pen.fillStyle = "#c62828";
+      pen.beginPath();
+      pen.arc(44, 44, 20, 0, 2 * Math.PI);
+      pen.fill();
+      pen.fillStyle = "white";
+      pen.font = "bold 28px sans-serif";
+      [pen.textAlign, pen.textBaseline] = ["center", "middle"];
+      pen.fillText(count > 9 ? "9+" : count, 44, 46);
+      if (drawn === count) icon.href = canvas.toDataURL();
+    };
+    picture.src = ownIcon;
+  }
 
   let audio;
   function play() {

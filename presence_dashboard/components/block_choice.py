@@ -1,4 +1,4 @@
-"""The choice of how long to block, in the kick dialog."""
+"""The choice of how long to block a person, and the fields of a block rule: what it refuses."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Final, Literal
 
 import streamlit as st
 
-from presence_core import Block
+from presence_core import Block, SessionFilter
 from presence_dashboard import texts
+from presence_dashboard.actions.block_rules import RuleMatch
 from presence_dashboard.components import notifications
 from presence_dashboard.language import gettext
 from presence_dashboard.texts import english
@@ -82,6 +83,67 @@ def choice_key(number: int) -> str:
 
 def is_block_chosen(number: int) -> bool:
     return BLOCKS.get(st.session_state.get(choice_key(number), english.BLOCK_NOT)) is not None
+
+
+# -- block rules -------------------------------------------------------------------------------------------------------
+
+RULE_ENDS: Final[dict[str, int | None]] = {
+    **{label: seconds for label, seconds in BLOCKS.items() if seconds},
+    english.RULE_UNTIL_REMOVED: None,
+}
+"""English label → seconds; None: until removed."""
+
+
+def rule_fields(key: str, *, optional: bool = False, begin: str | None = None) -> None:
+    """Draw the fields outside of a form.
+
+    key: of the form, new for each one. optional: there may be no rule. begin: the kind that is chosen first.
+    """
+    if optional:
+        kinds, label = [english.BLOCK_ALSO_NOT, *_KINDS], texts.BLOCK_ALSO
+    else:
+        kinds, label = _KINDS, texts.RULE_KIND
+    kind = st.segmented_control(
+        label, kinds, default=begin or kinds[0], format_func=gettext, required=True, key=f"rule-kind-{key}"
+    )
+    if kind == english.RULE_VERSION:
+        with st.container(horizontal=True, gap="small"):
+            st.text_input(texts.LABEL_APP, key=f"rule-app-{key}", max_chars=64)
+            st.text_input(texts.RULE_VERSION_FIELD, key=f"rule-version-{key}", max_chars=64)
+        st.caption(texts.RULE_LIES)
+    elif kind == english.RULE_COUNTRY:
+        st.text_input(texts.RULE_COUNTRY_FIELD, key=f"rule-country-{key}", max_chars=2, placeholder="FR")
+        st.caption(texts.RULE_PLACES)
+    elif kind == english.RULE_NETWORK:
+        st.text_input(
+            texts.RULE_NETWORK_FIELD, key=f"rule-network-{key}", max_chars=64, placeholder=texts.RULE_NETWORK_HINT
+        )
+        st.caption(texts.RULE_NAT)
+
+
+_KINDS: Final = [english.RULE_NETWORK, english.RULE_COUNTRY, english.RULE_VERSION]
+
+
+def entered_rule(key: str) -> RuleMatch:
+    """What the fields hold now. A callback asks too: a click may send the last field with it. Empty: no rule."""
+
+    def entered(field: str) -> str:
+        return str(st.session_state.get(f"rule-{field}-{key}") or "").strip()
+
+    if entered("kind") == english.BLOCK_ALSO_NOT:
+        return RuleMatch()
+    if entered("kind") == english.RULE_VERSION:
+        return RuleMatch(app=entered("app"), app_version=entered("version"))
+    if entered("kind") == english.RULE_COUNTRY:
+        return RuleMatch(country=entered("country"))
+    return RuleMatch(network=entered("network"))
+
+
+def fill_rule(key: str, search: SessionFilter) -> None:
+    """Fill the fields with what a search asks for, before they are drawn."""
+    known = {"network": search.ip, "country": search.country, "app": search.app, "version": search.app_version}
+    for field, value in known.items():
+        st.session_state.setdefault(f"rule-{field}-{key}", value or "")
 
 
 def _is_shorter(existing: Block, seconds: int | None) -> bool:

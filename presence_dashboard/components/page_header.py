@@ -13,6 +13,7 @@ import streamlit as st
 
 from presence_core import Counts, PresenceError
 from presence_dashboard import access, texts
+from presence_dashboard.actions import approvals
 from presence_dashboard.components import account
 from presence_dashboard.components.watch_list import announce, watch_menu
 from presence_dashboard.data.browser_tab import local_time, this_tab, zone
@@ -24,6 +25,7 @@ from presence_dashboard.roles import Actor, SignedOut
 def page_header(actor: Actor) -> None:
     """Draw the header. Call it before the page: it sets ``Tab.away``."""
     this_tab().away = open_store().counts().failure is not None
+    this_tab().requests = None
     with st.container(horizontal=True, wrap=False, vertical_alignment="center", gap="small", key="header"):
         st.html(f'<h1 class="presence-brand"><i></i><span>{escape(texts.PRODUCT)}</span></h1>', width="content")
         if os.environ.get("PRESENCE_DEMO") == "1":
@@ -58,12 +60,28 @@ def _status(actor: Actor) -> None:
     if now != actor or (reading.failure is not None) != this_tab().away:
         st.rerun()
     with st.container(horizontal=True, wrap=False, vertical_alignment="center", gap="small", width="content"):
+        _requests(actor)
         with st.container(width="content", key="namespace"):
             st.caption(_namespace(), width="content")
         st.markdown(_online(reading.value), width="content", help=_help(reading.value))
         with st.container(width="content", key="connection"):
             st.html(_connection(reading), width="content")
     announce(actor)
+
+
+def _requests(actor: Actor) -> None:
+    """How many requests of other people wait for this admin. If the page lists requests and one has changed, it is
+    drawn again. The container is always drawn, so that no part moves."""
+    with st.container(width="content", key="waiting-requests"):
+        if not actor.may("bulk"):
+            return
+        found = approvals.requests(open_store()).value or []
+        if this_tab().requests not in (None, approvals.states_of(approvals.shown_to(actor, found))):
+            st.rerun()
+        waiting = len(approvals.waiting_for(actor, found))
+        if waiting:
+            words = texts.request_badge(waiting)  # the number alone is seen; screen readers read all
+            st.page_link("views/sessions/sessions.py", label=words, icon=":material/approval:", help=words)
 
 
 def _namespace() -> str:

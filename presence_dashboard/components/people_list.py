@@ -6,15 +6,19 @@ from typing import Final
 
 import streamlit as st
 
-from presence_core import Person
+from presence_core import Person, Presence
 from presence_core.text.typed_text import as_one_line
 from presence_dashboard import texts
+from presence_dashboard.components.buttons import live_button
 from presence_dashboard.components.session_facts import time_of_day
 from presence_dashboard.data.person_state import MAX_FOUND, PersonMatches
+from presence_dashboard.data.shared_reads import shared
 from presence_dashboard.format import cut, isolated, name, number
 
 _MAX_TYPED: Final = 500
 """Characters that a box sends to the search, which refuses more than 256 bytes with a sentence."""
+
+_KEEP: Final = 14.5
 
 
 def tidy(key: str) -> None:
@@ -33,6 +37,25 @@ def offer_others(found: PersonMatches, key: str) -> None:
     if found.others:
         with st.popover(texts.person_others(len(found.others))):
             _list(found.others, key)
+
+
+def meant_texts(wanted: str) -> tuple[str, ...]:
+    """Names and so on that a text which found little may have been meant to be. Shared by all tabs."""
+
+    def read(presence: Presence) -> tuple[str, ...]:
+        return tuple(presence.did_you_mean(wanted))
+
+    return shared(("meant", wanted), read, keep=_KEEP).value or ()
+
+
+def did_you_mean(meant: tuple[str, ...], key: str) -> None:
+    """Draw a button for each, which puts it into the box with this key. Nothing without any."""
+    if not meant:
+        return
+    with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", width="content", key="did-you-mean"):
+        st.markdown(texts.DID_YOU_MEAN, width="content")
+        for place, text in enumerate(meant):
+            live_button(name(cut(text, 60)), f"meant-{place}", _choose, key, text)
 
 
 def _list(people: tuple[Person, ...], key: str) -> None:

@@ -7,7 +7,7 @@ only the cells of the columns that are shown, and names rows by ref.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -44,6 +44,15 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
+class Marks:
+    """What a cell shows behind its text, in the same line: a quiet note, and badges as pairs of a word and its
+    explanation."""
+
+    note: str = ""
+    badges: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """A row. The browser gets all of it: mask first, and pass texts through ``format.literal``."""
 
@@ -52,6 +61,7 @@ class Row:
     cells: tuple[str | datetime | None, ...]  #: one per column
     ended: str = ""  #: why it has ended; such a row is struck through and cannot be ticked or kicked
     ticked: bool = False
+    marks: Mapping[str, Marks] = field(default_factory=dict)  #: by column; of texts and names only
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +123,7 @@ def record_table(
                 "cells": [_milliseconds(cell) if isinstance(cell, datetime) else cell for cell in row.cells],
                 "ended": row.ended,
                 "ticked": row.ticked,
+                "marks": {name: {"note": marks.note, "badges": marks.badges} for name, marks in row.marks.items()},
             }
             for row in rows
         ],

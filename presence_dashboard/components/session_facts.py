@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from html import escape
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
@@ -15,6 +15,7 @@ from presence_core import Ended, Session
 from presence_core.schema.endings import PROVIDER_CAUSES
 from presence_dashboard import texts, ticket_links
 from presence_dashboard.data.browser_tab import zone
+from presence_dashboard.data.store import open_store
 from presence_dashboard.format import clock, cut, exact, literal, name
 from presence_dashboard.roles import HIDDEN, Actor
 
@@ -36,8 +37,40 @@ def time_tag(moment: datetime, shown: str) -> str:
     return f'<time datetime="{moment.astimezone(UTC).isoformat()}" title="{exact(moment)}">{shown}</time>'
 
 
-def show_facts(facts: Mapping[str, str | datetime | None]) -> None:
-    """Draw labels with values (plain text or times). A value of None is left out."""
+def their_zone(record: Session | Ended, actor: Actor) -> tzinfo | None:
+    """The time zone of the latest address; None if it is not known, or if the actor may not see addresses."""
+    ip = None if "ip" in actor.masked else record.last_ip or record.ip
+    return open_store().time_zone_of(ip) if ip else None
+
+
+def zone_words(theirs: tzinfo | None, *, with_time: bool = False) -> str | None:
+    """The time zone of the visitor, ``Asia/Tokyo (UTC+9)``, and what a clock shows there now. None if it is not known.
+
+    Safe for Markdown: a zone of this machine has a name of letters, digits and ``/+-``.
+    """
+    if theirs is None:
+        return None
+    now = datetime.now(theirs)
+    hours, minutes = int(f"{now:%z}"[1:3]), f"{now:%z}"[3:5]
+    words = f"{str(theirs).replace('_', ' ')} (UTC{f'{now:%z}'[0]}{hours}{'' if minutes == '00' else f':{minutes}'})"
+    return texts.now_there(words, f"{now:%H:%M}") if with_time else words
+
+
+def time_there(moment: datetime, theirs: tzinfo | None) -> str:
+    """`` · 18:31 there``: a time as the clock of the visitor shows it, with the day where it is not the reader's. Empty
+    if the two clocks agree, or if the visitor's time zone is not known."""
+    if theirs is None:
+        return ""
+    ours, at = moment.astimezone(zone()), moment.astimezone(theirs)
+    if ours.utcoffset() == at.utcoffset():
+        return ""
+    clock_there = f"{at:%H:%M}" if at.date() == ours.date() else texts.weekday_and_time(at, f"{at:%H:%M}")
+    return f" · {texts.there(clock_there)}"
+
+
+def show_facts(facts: Mapping[str, str | datetime | None], theirs: tzinfo | None = None) -> None:
+    """Draw labels with values (plain text or times). A value of None is left out. theirs: the visitor's time zone, in
+    which times are shown too."""
     with st.container(gap="xxsmall"):
         for label, value in facts.items():
             if value is None:
@@ -45,7 +78,9 @@ def show_facts(facts: Mapping[str, str | datetime | None]) -> None:
             with st.container(horizontal=True, wrap=False, gap="small", vertical_alignment="top"):
                 st.caption(label, width=76)
                 if isinstance(value, datetime):
-                    st.html(time_tag(value, time_of_day(value)), width="stretch")
+                    there = time_there(value, theirs)
+                    shown = time_tag(value, time_of_day(value))
+                    st.html(f"<div>{shown}<small>{there}</small></div>" if there else shown, width="stretch")
                 elif label == texts.LABEL_TICKET and ticket_links.address(value):
                     st.markdown(ticket_links.markdown(value), width="stretch")
                 else:
@@ -165,15 +200,49 @@ def person_cell(uid: str, called: str | None) -> str:
     return f'<a href="person?q={quote(uid, safe="")}">{label}</a>'
 
 
-def flags(record: Session | Ended) -> list[str]:
-    """What is odd about a session, in words."""
+def flag_names(record: Session | Ended) -> tuple[str, ...]:
+    """What is odd about a session, named as in FLAG_WORDS."""
     known = {
-        texts.FLAG_NEW_DEVICE: record.new_device,
-        texts.FLAG_DISTANT: record.distant,
-        texts.FLAG_OLD_TOKEN: record.old_token,
-        texts.FLAG_ON_BEHALF: record.on_behalf_by is not None,
+        "new_device": record.new_device,
+        "distant": record.distant,
+        "old_token": record.old_token,
+        "on_behalf": record.on_behalf_by is not None,
     }
-    return [words for words, is_so in known.items() if is_so]
+    return tuple(flag for flag, is_so in known.items() if is_so)
+
+
+def flags(record: Session | Ended) -> list[str]:
+    """The same in words."""
+    return [texts.FLAG_WORDS[flag] for flag in flag_names(record)]
+
+
+def badges(record: Session | Ended) -> tuple[tuple[str, str], ...]:
+    """The same for the narrow cells of a table: words of a badge, and its tooltip."""
+    short = {texts.FLAG_DISTANT: texts.FLAG_DISTANT_SHORT}
+    return tuple((short.get(flag, flag), flag) for flag in flags(record))
+
+
+def device_cell(session: Session, *, with_address: bool = False) -> str:
+    """Device and flags as a cell of ``html_table``; with address and place, if the table has no column for them."""
+    marks = " ".join(f'<mark title="{escape(title)}">{escape(words)}</mark>' for words, title in badges(session))
+    address = _address_lines(session) if with_address else ()
+    return _lines(text_cell(session.device or texts.PERSON_NO_DEVICE), marks, *address)
+
+
+def address_cell(session: Session) -> str:
+    """Address at login and place as a cell of ``html_table``."""
+    return _lines(*_address_lines(session))
+
+
+def _address_lines(session: Session) -> tuple[str, str]:
+    where = session.place.words if session.place else ""
+    return text_cell(session.ip), f"<small>{text_cell(where)}</small>" if where else ""
+
+
+def _lines(*lines: str) -> str:
+    """Lines of a cell, of safe HTML. One element, because a card has the cell and its label in a row."""
+    found = "<br>".join(filter(None, lines))
+    return f"<div>{found}</div>" if found else ""
 
 
 def session_preview(
@@ -186,9 +255,10 @@ def session_preview(
             texts.LABEL_NAME: [text_cell(session.name or session.uid) for session in sessions],
             texts.LABEL_UID: [text_cell(session.uid) for session in sessions],
             **found,
-            texts.LABEL_DEVICE: [text_cell(session.device) for session in sessions],
-            texts.LABEL_IP: [text_cell(session.ip) for session in sessions],
+            texts.LABEL_DEVICE: [device_cell(session) for session in sessions],
+            texts.LABEL_IP: [address_cell(session) for session in sessions],
             texts.LABEL_LOGIN: [time_cell(session.login_at) for session in sessions],
+            texts.LABEL_LAST_ACTIVE: [time_cell(session.last_seen) for session in sessions],
         },
         alt,
     )

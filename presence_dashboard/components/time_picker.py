@@ -57,7 +57,7 @@ def time_words(chosen: str) -> str:
         after, before = parse_range(chosen)
     except InvalidArgument:
         return code(cut(chosen, 40))
-    return texts.time_between(_minute(after), _minute(before))
+    return texts.time_between(_time(after), _time(before))
 
 
 def _between(field: str, choose: Choose) -> None:
@@ -83,8 +83,9 @@ def _menu(field: str) -> str:
     return f"menu-{field}"
 
 
-def _minute(at: datetime | None) -> str | None:
-    return None if at is None else f"{at.astimezone(zone()):%Y-%m-%d %H:%M}"
+def _time(at: datetime | None) -> str | None:
+    """With the second where it is not a whole minute."""
+    return None if at is None else f"{at.astimezone(zone()):{'%Y-%m-%d %H:%M:%S' if at.second else '%Y-%m-%d %H:%M'}}"
 
 
 # -- One of some words -------------------------------------------------------------------------------------------------

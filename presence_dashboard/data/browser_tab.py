@@ -24,7 +24,7 @@ TICK_AWAY: Final = 3.0
 
 
 TICK_HIDDEN: Final = 30.0
-"""The interval of the look at watched people in a tab in the background with a sound."""
+"""The interval of the look at watched people in a tab in the background."""
 
 
 @dataclass(slots=True)
@@ -34,10 +34,11 @@ class Tab:
     away: bool = False  #: Redis is unavailable: the banner is shown and actions are disabled
     hidden: bool = False  #: in the background: it does not refresh
     refresh: int = TICKS[0]  #: chosen interval in seconds; 0 is never
-    sounds: bool = False  #: a sound says that a watched person comes online, also in the background
+    watches: bool = False  #: its reader watches people: their arrival is announced also in the background
     acted: int = 0  #: number of actions in this tab; a list reads its rows again after each
     page: str = ""  #: name of the page that is open
     visit: int = 0  #: number of pages that were opened in this tab
+    requests: tuple[tuple[str, str], ...] | None = None  #: those that the page shows, each with its state; None: none
     opened_at: float = field(default_factory=time.monotonic)
 
     def opened(self, page: str) -> None:
@@ -57,7 +58,7 @@ class Tab:
     @property
     def watch_tick(self) -> float | None:
         """Seconds until the next look at the connection and at the watched people."""
-        return TICK_HIDDEN if self.tick is None and self.sounds else self.tick
+        return TICK_HIDDEN if self.tick is None and self.watches else self.tick
 
 
 def this_tab() -> Tab:

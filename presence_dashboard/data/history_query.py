@@ -91,14 +91,17 @@ def filter_values(search: SessionFilter, actor: Actor) -> dict[str, Any]:
     return {field: HIDDEN if field in masked else known[field] for field in search.given}
 
 
-def filter_in_words(job: Job, actor: Actor, zone: tzinfo) -> str:
-    """The filter of a bulk kick, without the limit that each gets: sessions that began before it. Empty: no filter."""
-    values = filter_values(job.filter, actor)
-    if "logged_in_before" in values and job.created - _moment(job.filter.logged_in_before) < _NOW:
+def filter_in_words(search: SessionFilter, begun: datetime, actor: Actor, zone: tzinfo) -> str:
+    """The filter of a bulk kick, without the limit that each gets: sessions that began before it. Empty: no filter.
+
+    begun: when it began, or was asked for.
+    """
+    values = filter_values(search, actor)
+    if "logged_in_before" in values and begun - _moment(search.logged_in_before) < _NOW:
         del values["logged_in_before"]
-    _word_times(values, job.filter, zone)
-    if job.filter.without:
-        _word_times(values["without"], job.filter.without, zone)
+    _word_times(values, search, zone)
+    if search.without:
+        _word_times(values["without"], search.without, zone)
     return texts.filter_words(values)
 
 

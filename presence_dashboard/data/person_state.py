@@ -13,7 +13,7 @@ from typing import Final
 
 import streamlit as st
 
-from presence_core import AuditEntry, Block, Ended, Person, Presence, PresenceError, Session, Viewer
+from presence_core import AuditEntry, Block, Ended, Person, Presence, PresenceError, Remark, Session, Viewer
 from presence_core.text.search_text import fold
 from presence_core.text.typed_text import as_one_line, read_typed
 from presence_dashboard.data import person_timeline
@@ -99,6 +99,7 @@ class PersonFacts:
     as_of: datetime  #: by the Redis clock
     read: float  #: the same by the monotonic clock
     complete_since: datetime | None = None  #: older ended sessions may be missing
+    remarks: tuple[Remark, ...] = ()  #: of staff, newest first
 
     @property
     def age(self) -> float:
@@ -123,7 +124,7 @@ class PersonFacts:
 
     @property
     def version(self) -> PersonVersion:
-        return version_of(self.sessions, self.block)
+        return version_of(self.sessions, self.block, self.remarks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +133,11 @@ class PersonNow:
 
     sessions: tuple[Session, ...]
     block: Block | None
+    remarks: tuple[Remark, ...]
 
     @property
     def version(self) -> PersonVersion:
-        return version_of(self.sessions, self.block)
+        return version_of(self.sessions, self.block, self.remarks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +149,14 @@ class Card:
     is_over: bool = False  #: it is not live any more
 
 
-PersonVersion = tuple[frozenset[tuple[str, datetime | None]], datetime | None]
-"""Refs of the live sessions, each with when a new sign-in was required, and when the block changed. A page compares it
-to notice changes."""
+PersonVersion = tuple[frozenset[tuple[str, datetime | None]], datetime | None, frozenset[str]]
+"""Refs of the live sessions, each with when a new sign-in was required, when the block changed, and the remarks. A page
+compares it to notice changes."""
 
 
-def version_of(sessions: tuple[Session, ...] | list[Session], block: Block | None) -> PersonVersion:
+def version_of(sessions: tuple[Session, ...], block: Block | None, remarks: tuple[Remark, ...]) -> PersonVersion:
     demands = frozenset((session.ref, session.sign_in_required_at) for session in sessions)
-    return demands, block.changed if block else None
+    return demands, block.changed if block else None, frozenset(remark.id for remark in remarks)
 
 
 @dataclass(slots=True)
@@ -230,7 +232,8 @@ class PersonState:
         ended, audit = presence.ended(self.uid, limit=100), presence.audit(uid=self.uid, limit=_ENTRIES)
         person = next((person for person in people if person.uid == self.uid), None)
         self.facts = PersonFacts(
-            person, tuple(sessions), tuple(ended), block, ended.as_of, time.monotonic(), ended.complete_since
+            person, tuple(sessions), tuple(ended), block, ended.as_of, time.monotonic(), ended.complete_since,
+            tuple(presence.remarks(self.uid)),
         )  # fmt: skip
         self.entries, self.cursor = audit.items, audit.next_cursor
 
@@ -264,9 +267,11 @@ class PersonState:
 
 def current_state(store: Store, uid: str, *, fresh: bool = False) -> Reading[PersonNow]:
     """Sessions and block of a person, read once a tick for all tabs that show them."""
-    return store.shared(
-        ("state", uid), lambda presence: PersonNow(tuple(presence.sessions(uid)), presence.blocked(uid)), fresh=fresh
-    )
+
+    def read(presence: Presence) -> PersonNow:
+        return PersonNow(tuple(presence.sessions(uid)), presence.blocked(uid), tuple(presence.remarks(uid)))
+
+    return store.shared(("state", uid), read, fresh=fresh)
 
 
 def other_viewers(store: Store, uid: str, by: str, *, before: str | None = None) -> tuple[Viewer, ...]:

@@ -8,7 +8,7 @@ turns pages.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from hashlib import sha256
@@ -30,7 +30,7 @@ from presence_core import (
 )
 from presence_dashboard.data.browser_tab import this_tab
 from presence_dashboard.data.session_query import SessionQuery
-from presence_dashboard.data.shared_reads import blocks_of
+from presence_dashboard.data.shared_reads import blocks_of, remarks_of
 from presence_dashboard.data.store import KEEP, Reading, Store
 from presence_dashboard.error_sentences import plain
 
@@ -43,6 +43,9 @@ SCAN_SECONDS: Final = 2.0
 
 MAX_SELECTED: Final = 200
 """Most sessions that can be selected, on all pages together. More are for a bulk kick."""
+
+MAX_EXACT: Final = 10
+"""Sessions of the user whose ID is the search text that are shown before all others."""
 
 _KEY: Final = "session-list"
 
@@ -59,11 +62,18 @@ class Rows:
     scanned: int = 0  #: sessions searched for this page
     progress: float = 1.0  #: searched share of the list, 0…1
     blocks: dict[str, Block] = field(default_factory=dict)  #: blocks of these users
+    remarks: dict[str, int] = field(default_factory=dict)  #: how many remarks staff have left on these users
+    exact: frozenset[str] = frozenset()  #: refs that come first: the search text is their user ID, and others match
 
     @property
     def age(self) -> float:
         """Seconds since the read."""
         return time.monotonic() - self.read
+
+    def without(self, refs: frozenset[str]) -> Rows:
+        """The rows without sessions that stand elsewhere."""
+        kept = tuple(session for session in self.sessions if session.ref not in refs or session.ref in self.exact)
+        return replace(self, sessions=kept)
 
 
 @dataclass(slots=True)
@@ -83,6 +93,7 @@ class SessionList:
     query: SessionQuery = field(default_factory=SessionQuery)  #: answered by the rows
     filter: SessionFilter | None = None  #: the same as a filter of page 1, to which the cursors belong
     is_emptied: bool = False  #: it had rows, and all of them have ended
+    exact: frozenset[str] = frozenset()  #: refs that page 1 has put first
     _wanted: Cursors | None = (None,)
     _scanning_further: bool = False
     _checked: float = 0.0  #: last check for ended rows, by the monotonic clock
@@ -173,11 +184,14 @@ class SessionList:
             rows, cursors = _page(
                 store.presence, matching, query.order, wanted, self.limit, reading.value.totals["login"]
             )
+            rows = rows.without(self.exact) if len(cursors) > 1 else _exact_first(store.presence, matching, query, rows)
         except PresenceError as error:
             self._failed(store, error)
         else:
             had_rows = query == self.query and self.rows is not None and (self.is_emptied or bool(self.rows.sessions))
             self.is_emptied = had_rows and not rows.sessions and rows.next_cursor is None
+            if len(cursors) == 1:
+                self.exact = rows.exact
             self.query, self.filter = query, matching
             self.rows, self.cursors, self.failure, self._wanted = rows, cursors, None, None
             self.selected = {ref: session for ref, session in self.selected.items() if ref not in self.ended}
@@ -189,7 +203,8 @@ class SessionList:
         try:
             while self.is_short and time.monotonic() < end:
                 assert self.rows is not None
-                self.rows = _further(store.presence, self.filter, self.query.order, self.rows, self.limit)
+                rows = _further(store.presence, self.filter, self.query.order, self.rows, self.limit)
+                self.rows = rows.without(self.exact)
         except PresenceError as error:
             self._failed(store, error)
         self.generation += 1
@@ -281,8 +296,28 @@ def _page(
         scanned=page.scanned,
         progress=page.progress,
         blocks=blocks_of(presence, {session.uid for session in page.items}),
+        remarks=remarks_of(presence, {session.uid for session in page.items}),
     )
     return rows, cursors
+
+
+def _exact_first(presence: Presence, matching: SessionFilter | None, query: SessionQuery, rows: Rows) -> Rows:
+    """Page 1 with the sessions first whose user ID is the search text, if others match, too."""
+    if matching is None or matching.text is None or all(session.uid == matching.text for session in rows.sessions):
+        return rows
+    found: Sequence[Session] = rows.sessions
+    if rows.next_cursor is not None:  # they may be on another page
+        try:
+            of_user = replace(matching, text=None, uid=matching.text)
+        except InvalidArgument:
+            return rows  # it can be no user ID
+        found = presence.list_sessions(of_user, order=query.order, limit=MAX_EXACT).items
+    first = tuple(session for session in found if session.uid == matching.text)[:MAX_EXACT]
+    refs = frozenset(session.ref for session in first)
+    others = tuple(session for session in rows.sessions if session.ref not in refs)
+    user = {matching.text} if first else set()
+    blocks, remarks = rows.blocks | blocks_of(presence, user), rows.remarks | remarks_of(presence, user)
+    return replace(rows, sessions=(*first, *others), exact=refs, blocks=blocks, remarks=remarks)
 
 
 def _further(presence: Presence, matching: SessionFilter | None, order: ListOrder, rows: Rows, limit: int) -> Rows:
@@ -294,6 +329,7 @@ def _further(presence: Presence, matching: SessionFilter | None, order: ListOrde
         scanned=rows.scanned + page.scanned,
         progress=page.progress,
         blocks=rows.blocks | blocks_of(presence, {session.uid for session in page.items}),
+        remarks=rows.remarks | remarks_of(presence, {session.uid for session in page.items}),
     )
 
 

@@ -21,7 +21,10 @@ from presence_dashboard.texts import english
 FACETS: Final = tuple(english.FACET_LABELS)
 """Facets of every site. Declared attributes follow them."""
 
-MASKED_FACETS: Final = ("device", *PLACE_FIELDS)
+CITY: Final = "city"
+"""Chosen like a facet, and not counted: a place file names many."""
+
+MASKED_FACETS: Final = ("device", *PLACE_FIELDS, CITY)
 """Not for roles from which something of people is hidden: many people call a device by their own name."""
 
 ATTRIBUTE: Final = "attr."
@@ -122,15 +125,19 @@ def facets_for(*, exact: bool) -> tuple[str, ...]:
     return tuple(field for field in FACETS if not (exact and field in MASKED_FACETS))
 
 
+def _fields_for(*, exact: bool) -> tuple[str, ...]:
+    return facets_for(exact=exact) if exact else (*FACETS, CITY)
+
+
 def parameters(attributes: Sequence[str]) -> tuple[str, ...]:
     """The names of an address that narrow the list, besides ``q``."""
-    return ("inside", *FACETS, *(ATTRIBUTE + name for name in attributes), *CHOICES)
+    return ("inside", *FACETS, CITY, *(ATTRIBUTE + name for name in attributes), *CHOICES)
 
 
 def query_of(address: Mapping[str, str], text: str, declared: Sequence[str], *, exact: bool) -> SessionQuery:
     """The query in the page's address. text: of the search box, which writes it to the address itself."""
     wanted = text.strip()
-    names = (*facets_for(exact=exact), *(ATTRIBUTE + name for name in declared))
+    names = (*_fields_for(exact=exact), *(ATTRIBUTE + name for name in declared))
     return SessionQuery(
         text=wanted,
         inside=bool(wanted) and not exact and address.get("inside") == wanted,
@@ -152,7 +159,7 @@ def faults(
 
     declared: the site's attributes, None if not known. The search text is not checked: the reader can see and edit it.
     """
-    known = {"q", "inside", ORDER, *CHOICES, *facets_for(exact=query.exact)}
+    known = {"q", "inside", ORDER, *CHOICES, *_fields_for(exact=query.exact)}
     known.update(ATTRIBUTE + name for name in declared or ())
     wrong = {}
     for name, values in address.items():

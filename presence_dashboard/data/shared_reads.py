@@ -6,15 +6,19 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from copy import copy
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import streamlit as st
 
 from presence_core import Block, Health, Presence, PresenceError, Unavailable
 from presence_dashboard.data.store import KEEP, Reading, open_store
 from presence_dashboard.roles import HIDDEN, Actor
+from presence_dashboard.ticket_links import ticket_of
 
 T = TypeVar("T")
+
+MAX_ENTRIES: Final = 1_000
+"""Staff actions whose tickets are known."""
 
 
 def shared(key: Hashable, read: Callable[[Presence], T], *, keep: float = KEEP) -> Reading[T]:
@@ -72,6 +76,14 @@ def blocks_of(presence: Presence, uids: Iterable[str]) -> dict[str, Block]:
         return {}
 
 
+def remarks_of(presence: Presence, uids: Iterable[str]) -> dict[str, int]:
+    """How many remarks staff have left on those of these users who have some. Empty if they cannot be read."""
+    try:
+        return {uid: len(found) for uid, found in presence.remarks_among(uids).items()}
+    except PresenceError:
+        return {}
+
+
 def names_of(uids: Iterable[str], actor: Actor) -> dict[str, str]:
     """The names of these users, at most 1,000, as far as they are known; hidden if the actor may not see names."""
     wanted = frozenset(uids)
@@ -79,6 +91,16 @@ def names_of(uids: Iterable[str], actor: Actor) -> dict[str, str]:
         return {}
     reading: Reading[dict[str, str]] = shared(("names", wanted), lambda presence: presence.names_of(wanted), keep=14.5)
     return shown_names(reading.value or {}, actor)
+
+
+def ticket_used(text: str) -> str | None:
+    """The ticket that a text is, if one of the latest staff actions has it."""
+
+    def read(presence: Presence) -> dict[str, str]:
+        tickets = (ticket_of(entry.ticket) for entry in presence.audit(limit=MAX_ENTRIES) if entry.ticket)
+        return {ticket.casefold(): ticket for ticket in tickets}
+
+    return (shared("tickets", read, keep=14.5).value or {}).get(ticket_of(text).casefold())
 
 
 def shown_names(names: Mapping[str, str], actor: Actor) -> dict[str, str]:

@@ -15,10 +15,12 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from typing import Any, Final, Generic, TypeVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import streamlit as st
 
 from presence_core import Counts, Presence, PresenceError
+from presence_core.files.place_files import open_time_zones
 from presence_dashboard import texts
 from presence_dashboard.error_sentences import plain
 
@@ -80,6 +82,7 @@ class Store:
     def __init__(self, connect: Callable[[], Presence] = Presence.from_env) -> None:
         self._connect = connect
         self._presence: Presence | None = None
+        self._time_zones: Callable[[str], str | None] | None = None
         self._opening = threading.Lock()
         self._shared: OrderedDict[Hashable, _Shared] = OrderedDict()
         self._finding = threading.Lock()
@@ -91,6 +94,15 @@ class Store:
             if self._presence is None:
                 self._presence = self._connect()
             return self._presence
+
+    def time_zone_of(self, ip: str) -> ZoneInfo | None:
+        """The time zone of an address, as ``Settings.place_file`` says; None where it does not. Reads no Redis."""
+        if self._time_zones is None:
+            self._time_zones = open_time_zones(self.presence.settings.place_file)
+        try:
+            return ZoneInfo(self._time_zones(ip) or "")
+        except (ZoneInfoNotFoundError, ValueError, OSError):  # a name that this machine does not know
+            return None
 
     def counts(self, *, keep: float = KEEP, fresh: bool = False) -> Reading[Counts]:
         return self.shared(COUNTS, lambda presence: presence.counts(), keep=keep, fresh=fresh)

@@ -40,6 +40,11 @@ def watched(store: Store, owner: str, *, fresh: bool = False) -> Reading[Watched
     return store.shared(("watched-online", owner), read, fresh=fresh)
 
 
+def alerted(store: Store, *, fresh: bool = False) -> Reading[tuple[SavedItem, ...]]:
+    """The people on the shared watch list, whose logins a worker sends as alerts."""
+    return store.shared("alerted", lambda presence: tuple(presence.saved_items("watch")), keep=KEEP_LIST, fresh=fresh)
+
+
 def arrivals(reading: Reading[Watched]) -> list[SavedItem]:
     """People on the list who were offline at the last look of this tab, and are online now."""
     if reading.value is None:

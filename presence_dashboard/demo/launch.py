@@ -26,8 +26,12 @@ from presence_core.client.server_choice import EMBEDDED, VARIABLE, server_line
 from presence_core.embedded import EmbeddedServer, keeper, user_state_dir
 from presence_core.files.secret_files import read_secret
 from presence_core.logs import start_logs
+from presence_core.mirror.digests import own_key
+from presence_core.mirror.loop import NEEDED_FLAGS, Mirror
+from presence_core.mirror.stores import BY_NAME
+from presence_core.transport.site_store import SiteStore
 from presence_dashboard import __main__ as dashboard
-from presence_dashboard.demo import site
+from presence_dashboard.demo import own_store, site
 from presence_dashboard.demo.history import write_history
 from presence_dashboard.gate_settings import check_settings
 
@@ -59,7 +63,7 @@ def run() -> int:
     try:
         # Last in, first out: the dashboard ends before the worker, the worker before the server.
         with ExitStack() as stack:
-            _Launch(dict(os.environ), stack).run()
+            _Launch(dict(os.environ), stack, is_mirror="--mirror" in sys.argv[1:]).run()
     except (WrongSetting, InvalidArgument) as problem:
         say(str(problem), file=sys.stderr)
         return 2
@@ -81,7 +85,10 @@ class WrongSetting(Exception):
 class _Launch:
     """One start, with its settings."""
 
-    def __init__(self, environ: dict[str, str], stack: ExitStack) -> None:
+    def __init__(self, environ: dict[str, str], stack: ExitStack, *, is_mirror: bool = False) -> None:
+        self.is_mirror = is_mirror  #: the demo site keeps its sessions in a store of its own
+        if is_mirror:
+            environ = {"PRESENCE_NAMESPACE": "mirrored"} | environ
         self.is_demo = read_secret(environ, VARIABLE).strip() in ("", EMBEDDED)  #: else on an existing Redis
         self.environ = DEMO_SETTINGS | environ if self.is_demo else environ
         self.data = _data_dir(environ)
@@ -101,7 +108,9 @@ class _Launch:
             say("Starting server, demo site, visitors and dashboard …")
             self.start_server()
         self.start_worker()
-        if self.is_demo:
+        if self.is_demo and self.is_mirror:
+            self.start_mirror()
+        elif self.is_demo:
             self.stack.enter_context(site.running(self.environ, self.site_port, self.visitors))
         else:
             say("Starting the dashboard …")
@@ -128,6 +137,8 @@ class _Launch:
 
     def prepare(self) -> None:
         """Raise WrongSetting or InvalidArgument before anything is started."""
+        if self.is_mirror and not self.is_demo:
+            raise WrongSetting(f"{VARIABLE} is set: the demo of the mirror needs a server of its own. Unset it.")
         check_settings(self.environ)
         Settings.from_env(self.environ)
         require_free(self.host, self.port, "dashboard", "PRESENCE_DASHBOARD_PORT")
@@ -157,8 +168,23 @@ class _Launch:
             "PRESENCE_DEMO_SITE": self.site,
             "PRESENCE_DEMO_DASHBOARD": self.dashboard,
         }
-        if self.visitors:
+        if self.visitors and not self.is_mirror:
             write_history(server.url, Settings.from_env(self.environ), time.time(), self.visitors)
+
+    def start_mirror(self) -> None:
+        """The site with its own store, on the same server, and the mirror over it."""
+        url = self.environ["PRESENCE_REDIS_URL"]
+        presence = self.stack.enter_context(Presence.from_env(self.environ))
+        store = SiteStore(url, presence.settings.timeout)
+        self.stack.callback(store.close)
+        store.turn_on_notifications(NEEDED_FLAGS)
+        mirror = Mirror(presence, store, BY_NAME["express"], own_key(self.data / "mirror.key"))
+        mirror.start()
+        thread = threading.Thread(target=mirror.run, name="demo-mirror", daemon=True)
+        thread.start()
+        self.stack.callback(thread.join, site.STOP_SECONDS)
+        self.stack.callback(mirror.stop)
+        self.stack.enter_context(own_store.running(url, self.site_port, self.visitors, self.dashboard))
 
     def start_worker(self) -> None:
         start_logs(self.environ, logging.FileHandler(self.data / "upkeep.log", mode="w"))

@@ -98,6 +98,24 @@ message. Watch this page: it closes, and shows why.</p>
     )
 
 
+def own_store_home(name: str, dashboard: str | None) -> str:
+    """The start page of the site with a store of its own."""
+    where = f'<a href="{e(dashboard)}" target="_blank" rel="noopener">dashboard</a>' if dashboard else "dashboard"
+    return _page(
+        "Start",
+        f"""<section>
+<span>Signed in as</span>
+<h1><bdi>{e(name)}</bdi></h1>
+<form method="post" action="/sign-out"><button>Sign out</button></form>
+</section>
+<section>
+<h2>Try it</h2>
+<p>This site keeps its sessions in a Redis of its own and knows nothing of the dashboard. Open the {where}, find
+<strong>{e(name)}</strong> near the top of the list and kick this session. Then load this page again.</p>
+</section>""",
+    )
+
+
 def sign_in(members: Iterable[Member]) -> str:
     users = "".join(f'<option value="{e(member.uid)}">{e(member.name)}</option>' for member in members)
     devices = "".join(f"<option>{e(name)}</option>" for name in DEVICES)

@@ -53,7 +53,7 @@ INTERVAL: Final = 0.05
 """Seconds between two reads of the events."""
 
 
-def _html(page: str, status: int = 200) -> Response:
+def html(page: str, status: int = 200) -> Response:
     headers = {"Content-Security-Policy": pages.POLICY, "Cache-Control": "no-store"}
     return HTMLResponse(page, status, headers)
 
@@ -62,16 +62,16 @@ def _refused(scope: Scope, ended: Ended | None) -> Response:
     """The answer to a request without a live session. The cookie stays, so that a reload shows the same."""
     if ended is None:
         return RedirectResponse("/sign-in", 303)
-    return _html(pages.ended(ended), 403 if ended.reason == "kicked" else 401)
+    return html(pages.ended(ended), 403 if ended.reason == "kicked" else 401)
 
 
-def _require_own_page(request: Request) -> None:
+def require_own_page(request: Request) -> None:
     """Every browser sends Origin with a POST. TrustedHostMiddleware has checked Host."""
     if request.headers.get("origin") != f"http://{request.headers.get('host')}":
         raise HTTPException(403)
 
 
-async def _form_of(request: Request) -> dict[str, str]:
+async def form_of(request: Request) -> dict[str, str]:
     body = b""
     async for chunk in request.stream():
         body += chunk
@@ -94,14 +94,14 @@ class Site:
     async def home(self, request: Request) -> Response:
         session: Session = request.state.session
         count = len(await self._presence.sessions(session.uid))
-        return _html(pages.home(session, count, self._dashboard))
+        return html(pages.home(session, count, self._dashboard))
 
     async def form(self, request: Request) -> Response:
-        return _html(pages.sign_in(people.GUESTS))
+        return html(pages.sign_in(people.GUESTS))
 
     async def sign_in(self, request: Request) -> Response:
-        _require_own_page(request)
-        form = await _form_of(request)
+        require_own_page(request)
+        form = await form_of(request)
         member, token = people.BY_UID.get(form.get("uid", "")), request.cookies.get(COOKIE)
         if member is None:
             raise HTTPException(400)
@@ -126,7 +126,7 @@ class Site:
         return response
 
     async def sign_out(self, request: Request) -> Response:
-        _require_own_page(request)
+        require_own_page(request)
         session: Session = request.state.session
         await self._presence.logout(session.uid, session.session_id)
         response = RedirectResponse("/sign-in", 303)
@@ -164,11 +164,11 @@ class Site:
 
 
 async def _on_unavailable(request: Request, error: Exception) -> Response:
-    return _html(pages.notice("Try again shortly", "Our session store does not answer. You are still signed in."), 503)
+    return html(pages.notice("Try again shortly", "Our session store does not answer. You are still signed in."), 503)
 
 
 async def _on_refused(request: Request, error: Exception) -> Response:
-    return _html(pages.notice("You cannot sign in now", str(error), "/sign-in"), 403)
+    return html(pages.notice("You cannot sign in now", str(error), "/sign-in"), 403)
 
 
 def create_app(

@@ -66,7 +66,7 @@ bulk_over: Final = Sentence("Your role can kick up to {most} sessions at once. A
 
 
 def too_many_at_once(most: int, count: int) -> str:
-    return _("Your role can kick up to {most} sessions at once, not {count}. Ask an admin.").format(
+    return _("Alone you can kick up to {most} sessions at once, not {count}. Ask an admin.").format(
         most=number(most), count=number(count)
     )
 

@@ -56,14 +56,21 @@ LABEL_BROWSER: Final = "Browser"
 LABEL_IP: Final = "IP address"
 LABEL_LAST_IP: Final = "Latest IP"
 LABEL_PLACE: Final = "Place"
+LABEL_CITY: Final = "City"
 LABEL_NETWORK: Final = "Provider"
 LABEL_LOGIN_BEFORE: Final = "Login before"
+LABEL_TIME_ZONE: Final = "Time zone"
+there: Final = Sentence("{clock} there")
+"""A time by the clock of the visitor."""
+now_there: Final = Sentence("{zone}, now {clock}")
 LABEL_FLAGS: Final = "Flags"
 FLAG_NEW_DEVICE: Final = "New device"
 FLAG_ON_BEHALF: Final = "Support session"
 FLAG_DISTANT: Final = "Far from the last login"
 FLAG_OLD_TOKEN: Final = "Possibly copied"
 FLAG_SIGN_IN: Final = "Must sign in again"
+FLAG_DISTANT_SHORT: Final = "Far away"
+"""On a badge, with the whole words as its tooltip."""
 FLAG_WORDS: Final = {
     "new_device": FLAG_NEW_DEVICE,
     "distant": FLAG_DISTANT,
@@ -184,6 +191,11 @@ def time_between(after: str | None, before: str | None) -> str:
 
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+
+def weekday(day: int) -> str:
+    """``Mon``. day: 0 is Monday."""
+    return _(_WEEKDAYS[day])
 
 
 def short_date(day: int, month: int, year: int | None = None, weekday: int | None = None) -> str:

@@ -2,6 +2,7 @@
 
 # ruff: noqa: F403
 
+from presence_dashboard.texts.approvals import *
 from presence_dashboard.texts.blocks import *
 from presence_dashboard.texts.bulk_kick import *
 from presence_dashboard.texts.common import *

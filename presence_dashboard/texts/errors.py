@@ -51,9 +51,13 @@ ERROR_FIELD: Final[dict[str, dict[InvalidCode | Literal[""], str]]] = {
     "block_for": {"": "A block lasts from 1 second to 10 years, or until the person is unblocked."},
     "by": {
         "items_full": _FULL,
+        "requests_full": "There are already many open requests. Withdraw one of yours, or ask an admin to answer some.",
+        "own_request": "This request is for another person to answer.",
         "not_an_actor": "Your sign-in name cannot be used in the audit log. Ask an admin of this dashboard.",
         "": _NAME,
     },
+    "request_id": {"": "This request was answered meanwhile, was withdrawn or has lapsed."},
+    "word": {"": "Write why you refuse, in 1 to 500 characters of plain text."},
     "job_id": {"": "This bulk kick has already ended. It cannot be paused, resumed or cancelled."},
     "expected": {"": "More sessions match now than before. Count them again."},
     "exclude": {"too_many": "Too many ticked rows to leave out. Untick some."},

@@ -65,6 +65,7 @@ LIVE_SPLIT: Final = "Split"
 LIVE_SPLITS: Final = {
     "": "Nothing",
     "reason": "Ends by reason",
+    "logins": "Logins",
     "odd": "Flagged logins",
     "apps": "Sessions by app",
     "devices": "Sessions by device",
@@ -72,12 +73,14 @@ LIVE_SPLITS: Final = {
 LIVE_ODD: Final = {"new_devices": FLAG_NEW_DEVICE, "distant_logins": FLAG_DISTANT}
 LIVE_IN_A_LIST: Final = {
     **LIVE_ENDS_LISTED,
+    "logins": "in all",
     "new_devices": "new device",
     "distant_logins": "far from the last login",
 }
-"""The end reasons and the flags of logins in the middle of a sentence."""
+"""The end reasons, and logins by flag, in the middle of a sentence."""
 LIVE_SPLIT_ALT: Final = "{0} over time. The text below describes the chart."
 LIVE_NO_ENDS: Final = "No session ended in this range."
+LIVE_NO_LOGINS: Final = "No one logged in in this range."
 LIVE_NO_ODD: Final = "No login in this range was on a new device or far from the last one."
 LIVE_NO_SPLIT: Final = "Sessions by app and device are counted once an hour. There is no count in this range yet."
 
@@ -116,6 +119,7 @@ LIVE_KEY_NO_GHOST: Final = {
 }
 LIVE_KEY_RUNNING: Final = "dashed: still being counted"
 LIVE_KEY_ZOOM: Final = "drag over the chart to zoom"
+LIVE_KEY_LOGINS: Final = "click to see the logins of that time"
 LIVE_KEY_KICKS: Final = "▼ kicks: click one to see who and why"
 LIVE_KEY_KICKS_COUNTED: Final = "▼ kicks"
 LIVE_KICKS_HISTORY: Final = "Show in History"
@@ -130,7 +134,17 @@ def live_kicks(count: int, since: str, until: str) -> str:
 
 
 live_kicks_shown: Final = Sentence("The latest {shown} are shown.")
-live_no_kicks: Final = Sentence("No kicks around {at}. Click a ▼ to see who was kicked and why.")
+LIVE_SPAN_SESSIONS: Final = "Show in Sessions"
+LIVE_SPAN_EMPTY: Final = "No login or end of this time is stored."
+live_span_most: Final = Sentence(
+    "At most {most} live and as many ended sessions are read, so some logins may be missing."
+)
+
+
+def live_logins(count: int, since: str, until: str) -> str:
+    return ngettext(
+        "{count} login between {since} and {until}", "{count} logins between {since} and {until}", count
+    ).format(count=number(count), since=since, until=until)
 
 
 def live_key(parts: list[str], step: str, zone: str) -> str:
@@ -212,3 +226,17 @@ def live_compared(since: str, until: str, running: bool) -> str:
 live_incomplete: Final = Sentence(
     "Data exists for {hours} of {of} hours, and for {before} hours of the week before. Gaps are left out."
 )
+
+# -- People and hours --------------------------------------------------------------------------------------------------
+
+LIVE_TOP: Final = "People with the most now"
+LIVE_TOP_DEVICES: Final = "Devices"
+LIVE_TOP_NETWORKS: Final = "Networks"
+LIVE_TOP_COUNTRIES: Final = "Countries"
+LIVE_TOP_UNREAD: Final = "This list appears a few minutes after it was first counted."
+LIVE_TOP_NONE: Final = "No one has two or more."
+live_top_as_of: Final = Sentence("Counted at {clock}")
+LIVE_USUAL: Final = "Users by hour and weekday"
+LIVE_USUAL_DAY: Final = "Weekday"
+LIVE_USUAL_NONE: Final = "There are no counts of whole hours yet."
+live_usual_key: Final = Sentence("Mean of {weeks} weeks, hours of {zone}. The busiest hour is bold.")

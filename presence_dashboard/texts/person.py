@@ -31,6 +31,7 @@ def person_hits(count: int, is_all: bool) -> str:
     return ngettext("{count} person found", "{count} people found", count).format(count=count)
 
 
+DID_YOU_MEAN: Final = "Did you mean"
 person_others: Final = Counted("{count} other person", "{count} other people")
 PERSON_NONE_TITLE: Final = "No one was found"
 person_none: Final = Sentence(
@@ -58,6 +59,20 @@ def person_blocked(block: str) -> str:
     return _("{blocked}. Cannot log in.").format(blocked=is_blocked(None, block))
 
 
+# -- Remarks -----------------------------------------------------------------------------------------------------------
+
+REMARK: Final = "Remark"
+REMARKS: Final = "Remarks"
+REMARK_ADD: Final = "Leave a remark"
+REMARK_HINT: Final = "What colleagues should know about this person"
+REMARK_SAVE: Final = "Save remark"
+REMARK_REMOVE: Final = "Remove this remark"
+REMARK_MISSING: Final = "Write the remark first."
+remark_by: Final = Sentence("{by}, {at} · kept until {until}")
+remark_kept: Final = Sentence(
+    "Colleagues who see people see it for {length}. It is part of an export of the person, and an erasure removes it."
+)
+
 # -- Live sessions -----------------------------------------------------------------------------------------------------
 
 PERSON_SESSIONS: Final = "Live sessions"
@@ -73,6 +88,17 @@ WATCH_MENU: Final = "Watching"
 WATCH_NONE: Final = "You watch no one. Open a person and choose Watch."
 WATCH_SOUND: Final = "Sound"
 WATCH_SOUND_HELP: Final = "Plays two notes when a watched person comes online, also in a background tab."
+WATCH_NOTIFY: Final = "Desktop notification"
+WATCH_NOTIFY_HELP: Final = (
+    "Your system says when a watched person comes online while this tab is in the background. Your browser asks you "
+    "for permission. The title and the icon of the tab count them in any case."
+)
+ALERT_TEAM: Final = "Alert the team"
+ALERT_TEAM_STOP: Final = "Stop alerting the team"
+ALERT_TEAM_HELP: Final = (
+    "Each login of this person is sent to where your operators have alerts sent. The list is shared by all staff."
+)
+watch_said: Final = Sentence("Online now: {people}")
 WATCH_ONLINE: Final = ":green-badge[online]"
 WATCH_OFFLINE: Final = ":gray-badge[offline]"
 watch_arrived: Final = Sentence("{person} has come online. [Open]({link})")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from presence_dashboard.language import Sentence, ngettext, number
+from presence_dashboard.language import Counted, Sentence, ngettext, number
 from presence_dashboard.language import gettext as _
 
 REPORT_PAGE: Final = "Report"
@@ -54,8 +54,33 @@ def report_tickets(tickets: Iterable[str]) -> str:
     return _("Tickets: {tickets}").format(tickets=", ".join(tickets))
 
 
+REPORT_RANKING: Final = "Colleagues by the number of their actions"
+REPORT_COLLEAGUE: Final = "Colleague"
+REPORT_ACTIONS: Final = "Actions"
+REPORT_TICKETS: Final = "Tickets"
 REPORT_YOU: Final = "you"
 REPORT_NO_NAME: Final = "unknown"
+
+
+# -- Open items --------------------------------------------------------------------------------------------------------
+
+OPEN_ITEMS: Final = "Open for the next shift"
+OPEN_ITEMS_NONE: Final = "No block ends soon, no bulk kick is under way, no request waits, and there are no remarks."
+jobs_under_way: Final = Counted("{count} bulk kick under way", "{count} bulk kicks under way")
+requests_that_wait: Final = Counted("{count} request waits for an answer", "{count} requests wait for an answer")
+number_of_remarks: Final = Counted("{count} remark on people", "{count} remarks on people")
+
+
+def blocks_that_end(count: int, hours: int, are_all: bool) -> str:
+    if are_all:
+        return ngettext(
+            "{count} block ends in the next {hours} hours", "{count} blocks end in the next {hours} hours", count
+        ).format(count=number(count), hours=hours)
+    return ngettext(
+        "at least {count} block ends in the next {hours} hours",
+        "at least {count} blocks end in the next {hours} hours",
+        count,
+    ).format(count=number(count), hours=hours)
 
 
 # -- Table -------------------------------------------------------------------------------------------------------------
@@ -98,6 +123,7 @@ _FILTER_WORDS: Final = {
     "os": "system is {}",
     "country": "country is {}",
     "network": "provider is {}",
+    "city": "city is {}",
     "idp_issuer": "signed in at {}",
     "idp_subject": "identity provider’s user is {}",
     "idp_session": "identity provider’s session is {}",

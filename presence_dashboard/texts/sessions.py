@@ -190,6 +190,9 @@ NO_MATCH_FILTERED: Final = "Or remove a filter."
 NO_MATCH_MASKED: Final = "With your role, search by the exact user ID."
 INSIDE_NAMES: Final = "Search inside names"
 offline: Final = Sentence("Search {text} among people who are offline")
+HINT_FILTER_HELP: Final = "Filter by this instead of searching the text"
+EXACT_MATCH: Final = "Exact user ID"
+ticket_actions: Final = Sentence("Staff actions with ticket {ticket}")
 ENDED_SESSIONS: Final = "Show ended sessions"
 
 # -- Export ------------------------------------------------------------------------------------------------------------
@@ -203,3 +206,23 @@ export_ready: Final = Counted("The file is ready: {shown} row.", "The file is re
 export_most: Final = Sentence(
     "The file has the first {most} rows. To export more, ask your administrator for `presence export`."
 )
+
+
+def mirrored(store: str, age: str) -> str:
+    return _(
+        "**Mirrored from the site ({store}).** At most {age} behind. A kick also ends the session at the site."
+    ).format(store=store, age=age)
+
+
+def mirror_waits(store: str) -> str:
+    return _(
+        "**The site’s sessions ({store}) cannot be read at the moment.** They are shown as they were. Kicks wait until "
+        "they can be read again."
+    ).format(store=store)
+
+
+def mirror_stopped(store: str, age: str) -> str:
+    return _(
+        "**The mirror of the site’s sessions ({store}) stopped {age} ago.** They are shown as they were then. Kicks "
+        "wait until it runs again. Tell your administrator."
+    ).format(store=store, age=age)

@@ -25,6 +25,7 @@ from presence_dashboard import texts
 from presence_dashboard.gate.staff_sessions import PASSWORD
 from tests.dashboard.wire import serve
 from tests.support.fair_clock import PATIENT
+from tests.support.place_file import write_place_file
 from tests.support.servers import Server, free_port, missing, redis_binary, valkey_binary, wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -87,6 +88,7 @@ class Dashboard:
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
     directory = tmp_path_factory.mktemp("browser")
     port, log = free_port(), directory / "dashboard.log"
+    places = str(write_place_file(directory / "places.mmdb"))  # for time zones: logins have a place without it
     binary = valkey_binary() or redis_binary() or missing("any Redis server")
     with (
         Server.start(binary, directory / "redis") as server,
@@ -96,7 +98,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
             process = subprocess.Popen(
                 [sys.executable, "-m", "streamlit", "run", "dashboard.py", "--server.port", str(port)],
                 cwd=ROOT,
-                env=os.environ | {"PRESENCE_REDIS_URL": server.url, "PRESENCE_TIMEOUT": "2"},
+                env=os.environ
+                | {"PRESENCE_REDIS_URL": server.url, "PRESENCE_TIMEOUT": "2", "PRESENCE_PLACE_FILE": places},
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )

@@ -99,6 +99,8 @@ def walk(tab: Tab, home: str) -> Iterator[str]:
         if name == texts.LIVE_PAGE:
             page.get_by_text(texts.LIVE_SPLITS["reason"], exact=True).click()
             expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(2)
+            page.get_by_test_id("stVegaLiteChart").first.click(position={"x": 300, "y": 100})
+            expect(page.locator(".st-key-login-spike")).to_be_visible()
         if name == texts.PERSON_PAGE:
             page.get_by_role("searchbox").fill("user01")
             expect(page.get_by_role("heading", name="Person 01 user")).to_be_visible()

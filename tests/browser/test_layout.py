@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
+from presence_core import SessionFilter
 from presence_core.text.languages import LANGUAGES
 from presence_dashboard import texts
 from presence_dashboard.gate.staff_sessions import COOKIE
@@ -44,7 +45,7 @@ PAGES = {
 }
 
 LARGE_COUNTS = """
-{ const [users, sessions] = document.querySelectorAll(".st-key-status strong");
+{ const [users, sessions] = document.querySelectorAll(".st-key-status strong:not(.st-key-waiting-requests *)");
 [users.textContent, sessions.textContent] = ["12,345", "123,456"]; }
 """
 HIDDEN = """(parts) => parts.filter((part) => {
@@ -91,7 +92,13 @@ def long_names(team: Team) -> Iterator[Team]:
         team.presence.login(**person)
     team.presence.kick("guest1", by="alexandra.admin", reason="Shared account", ticket="T-1", block_for=3_600)
     write_samples(team.presence, time.time() - 1800, [(30 + n % 7, 40 + n % 5, n // 50) for n in range(170)])
+    asked = SessionFilter(text="Maximiliane " * 8, device="The laptop in the room next to the kitchen")
+    request = team.presence.ask_approval(
+        by="alexandra.support", reason="Stolen " * 40, filter=asked, network="2001:db8:ed9d:8f56:bc90:be19:bad3:ee2f",
+        sessions=123_456,
+    )  # fmt: skip
     yield team
+    team.presence.answer_request(request.id, "withdraw", by="alexandra.support")
     for person in people:
         team.presence.kick(person["uid"], by="test", reason="Clean-up")
 
@@ -138,13 +145,17 @@ def test_a_phone_shows_every_digit_of_the_counts_and_the_age_of_a_table(
 ) -> None:
     log_in(dashboard, 1)
     dashboard.presence.kick("user00", by="alex", reason="Shared account")
+    dashboard.presence.ask_approval(by="sam", reason="Stolen cards", filter=SessionFilter(device="Mac"), sessions=500)
     page = new_page()
     page.set_viewport_size({"width": width, "height": 800})
     page.goto(f"{dashboard.url}/history")
     expect(page.locator(PAGES["history"]).first).to_be_visible()
     page.wait_for_selector('.stApp[data-test-script-state="notRunning"]')
     page.evaluate(LARGE_COUNTS)
-    assert page.locator(".st-key-status :is(strong, .presence-connection)").evaluate_all(HIDDEN) == []
+    assert page.locator(".st-key-status :is(strong, .presence-connection) >> visible=true").evaluate_all(HIDDEN) == []
+    badge = page.locator(".st-key-waiting-requests a strong >> visible=true")
+    expect(badge).to_have_text("1")
+    assert badge.evaluate_all(HIDDEN) == []
     age = page.get_by_text(texts.history_as_of("")).bounding_box()
     tools = page.get_by_test_id("stElementToolbar").first.bounding_box()
     page.close()

@@ -48,11 +48,15 @@ def test_the_chart_shows_exact_times_and_the_login_of_a_watched_person_appears_a
     expect(tip).to_contain_text(re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC"))
     expect(tip).to_contain_text(texts.USERS)
 
+    tab.page.mouse.click(box["x"] + box["width"] * 0.75, box["y"] + box["height"] * 0.5)
+    logins = tab.page.locator(".st-key-login-spike")
+    expect(logins).to_contain_text("0 logins between")
     tab.page.mouse.down()
     tab.page.mouse.move(box["x"] + box["width"] * 0.85, box["y"] + box["height"] * 0.5, steps=5)
     tab.page.mouse.up()
     expect(tab.page).to_have_url(re.compile(r"/live\?from=\d+&to=\d+$"))
     expect(tab.page.get_by_role("button", name=texts.LIVE_ZOOM_OUT)).to_be_visible()
+    expect(logins).to_contain_text("0 logins between")
 
     tab.page.get_by_text("24h", exact=True).click()
     expect(tab.page).to_have_url(re.compile(r"/live\?range=24h$"))
@@ -70,3 +74,33 @@ def test_the_chart_shows_exact_times_and_the_login_of_a_watched_person_appears_a
     links.first.click()
     expect(tab.page).to_have_url(re.compile(r"/person\?.*q=dana(@|%40)example\.com"))
     context.clear_cookies()
+
+
+def test_a_login_spike_is_split_by_a_click_on_its_bar_and_opened_in_sessions(
+    dashboard: Dashboard, open_tab: Open
+) -> None:
+    begin = int(time.time()) // 60 * 60 - 600
+    dashboard.presence.internal.context.now = str(begin * 1000 + 15_000)
+    for number in range(5):
+        device = "PC" if number else "Tablet"
+        dashboard.presence.login(f"bot{number}", name=f"<b>Bot</b> {number}", device=device, app="web")
+    dashboard.presence.internal.context.now = ""
+    log_in(dashboard, 1)
+    write_samples(dashboard.presence, begin, [(1, 1, 0), (6, 6, 5), (6, 6, 5)])
+    tab = open_tab(390, 900, path="/live?split=logins")
+    chart = tab.page.get_by_test_id("stVegaLiteChart").nth(1)
+    expect(chart.locator("canvas, svg").first).to_be_visible()
+    tab.settle()
+    chart.click(position={"x": 200, "y": 80})  # the only bar is the nearest
+    logins = tab.page.locator(".st-key-login-spike")
+    expect(logins).to_contain_text("5 logins between")
+    split = logins.locator(".st-key-span-splits").get_by_role("button")
+    expect(split).to_have_text(["web · 5", "PC · 4", "Tablet · 1"])
+    expect(logins.get_by_role("link", name="<b>Bot</b>")).to_have_count(5)
+    assert tab.page.evaluate("document.documentElement.scrollWidth") <= 390
+    split.nth(1).click()
+    expect(logins).to_contain_text("4 logins between")
+    expect(logins.get_by_role("link", name="<b>Bot</b>")).to_have_count(4)
+    logins.get_by_role("link", name=texts.LIVE_SPAN_SESSIONS).click()
+    tab.expect_uids("bot4", "bot3", "bot2", "bot1")
+    expect(tab.page).to_have_url(re.compile(r"\?login=\d.*Z\.\.\d.*Z&device=PC$"))

@@ -202,3 +202,33 @@ def test_every_page_has_our_script_with_any_content_encoding(dashboard: Dashboar
     for path in ("/", "/live", "/person?q=user01"):
         _, headers = dashboard.answer(path, Accept="text/html", **{"Accept-Encoding": "gzip, br"})
         assert "content-encoding" not in headers, path
+
+
+def test_in_a_hidden_tab_the_title_the_icon_and_the_system_say_who_has_come_online(
+    dashboard: Dashboard, open_tab: Open, context: BrowserContext
+) -> None:
+    dashboard.presence.logout("dana", dashboard.presence.login("dana", name="Dana Novak").session.session_id)
+    context.grant_permissions(["notifications"], origin=dashboard.url)
+    tab = open_tab(path="/person?q=dana")
+    tab.page.evaluate("() => { Notification.requestPermission = () => { window.asked = true } }")
+    tab.settle()
+    tab.page.get_by_role("button", name=texts.WATCH, exact=True).last.click()
+    expect(tab.page.get_by_role("button", name=texts.WATCH_STOP)).to_be_visible()
+    assert tab.page.evaluate("window.asked") is None, "nothing is asked when a page opens"
+    tab.page.get_by_role("button", name=texts.WATCH_MENU, exact=True).click()
+    tab.page.get_by_text(texts.WATCH_NOTIFY, exact=True).click()
+    signal, root = tab.page.locator(".presence-arrivals"), tab.page.locator("html")
+    expect(signal).to_have_attribute("data-notify", "1")
+    tab.page.keyboard.press("Escape")
+    icon = tab.page.locator('link[rel="icon"]')
+    own = icon.get_attribute("href")
+    tab.page.evaluate("Object.defineProperty(document, 'hidden', {value: true, configurable: true})")
+    dashboard.presence.login("dana", name="Dana Novak")
+    expect(root).to_have_attribute("data-notified", texts.watch_said("Dana Novak"))
+    expect(tab.page).to_have_title(re.compile(r"^\(1\) "))
+    expect(icon).to_have_attribute("href", re.compile("^data:image/png"))
+    tab.page.evaluate(HIDE, False)
+    expect(tab.page).not_to_have_title(re.compile(r"^\("))
+    assert own is not None
+    expect(icon).to_have_attribute("href", re.compile(re.escape(own.rpartition("/")[2]) + "$"))
+    context.clear_permissions()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from playwright.sync_api import BrowserContext, expect
@@ -176,8 +177,13 @@ def test_a_card_shows_what_is_special_and_staff_require_a_new_sign_in_until_the_
     far = tab.page.locator(f".st-key-card-{laptop.session.session_id}")
     for words in (
         "Laptop", texts.FLAG_NEW_DEVICE, texts.FLAG_DISTANT, "<b>東京</b> **x** $y$, JP", "[Net](http:/", "Lyon, FR, ",
+        "Asia/Tokyo (UTC+9)",
     ):  # fmt: skip
         expect(far).to_contain_text(words)
+    at = laptop.session.login_at.astimezone(ZoneInfo("Asia/Tokyo"))
+    login = far.locator("small").first
+    expect(login).to_contain_text(f"{at:%H:%M} there")
+    expect(tab.page.locator(".st-key-changes")).to_contain_text("Asia/Tokyo (UTC+9), now ")
     assert not far.locator("b, a[href], .katex").count()
     expect(tab.page.get_by_text(texts.FLAG_DISTANT)).to_have_count(1)
     expect(tab.page.get_by_text(texts.FLAG_NEW_DEVICE)).to_have_count(1)

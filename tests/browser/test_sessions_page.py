@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,9 +12,16 @@ from typing import Any
 import pytest
 from playwright.sync_api import FloatRect, expect
 
+from presence_core import Presence, Settings
+from presence_core.mirror.loop import Mirror
+from presence_core.mirror.stores import BY_NAME
+from presence_core.transport.site_store import SiteStore
 from presence_dashboard import texts
 from presence_dashboard.components import record_table
+from presence_dashboard.demo import own_store, people
 from tests.browser.conftest import Dashboard, NewPage, Open, live, log_in
+from tests.support.fair_clock import PATIENT
+from tests.support.place_file import PLACES, city, write_place_file
 from tests.support.servers import wait_for
 
 pytestmark = pytest.mark.browser
@@ -54,6 +62,41 @@ def test_a_row_kick_ends_the_session_of_that_very_person_also_while_rows_change(
     assert live(dashboard, logins) == ["user00", "user01", "user02", "user03", "user06", "user07"]
     assert len(live(dashboard, late)) == 30
     tab.expect_first("later00")
+
+
+def test_a_kick_of_a_mirrored_session_ends_it_at_the_site(dashboard: Dashboard, open_tab: Open) -> None:
+    dashboard.server.command("CONFIG", "SET", "notify-keyspace-events", "KA")
+    site = own_store.OwnStore(dashboard.server.url)
+    ada = site.begin(people.GUESTS[0])
+    there = SiteStore(dashboard.server.url, PATIENT)
+    mirror = Mirror(dashboard.presence, there, BY_NAME["express"], bytes(32))
+    mirror.start()
+    thread = threading.Thread(target=mirror.run)
+    thread.start()
+    try:
+        wait_for("the session is mirrored", lambda: dashboard.presence.counts().sessions == 1)
+        assert site.user(ada) == people.GUESTS[0].name
+        tab = open_tab()
+        tab.expect_uids(people.GUESTS[0].uid)
+        tab.shows = people.GUESTS[0].uid.encode()
+        notice = tab.page.get_by_text("A kick also ends the session at the site.")
+
+        def is_shown() -> bool:
+            """For some seconds the dashboard may know of no mirror: tests before this one had none."""
+            tab.page.reload()
+            tab.page.wait_for_selector("table tbody tr")
+            return notice.is_visible()
+
+        wait_for("the notice", is_shown)
+        tab.kick(people.GUESTS[0].uid)
+        tab.confirm("Shared account")
+        wait_for("the next request is refused", lambda: site.user(ada) == "")
+    finally:
+        mirror.stop()
+        thread.join()
+        there.close()
+        site.close()
+        dashboard.server.command("CONFIG", "SET", "notify-keyspace-events", "")
 
 
 def test_a_click_that_began_on_another_row_kicks_no_one(dashboard: Dashboard, open_tab: Open) -> None:
@@ -229,8 +272,11 @@ def test_a_phone_shows_five_cards_for_a_thumb_and_a_large_screen_the_first_row_n
     assert beyond() <= 0
 
 
-def test_a_long_cell_in_every_column_leaves_the_times_on_the_screen_of_a_laptop(
-    dashboard: Dashboard, open_tab: Open
+LONG_CITY = city("GB", "Llanfairpwllgwyngyll", (53.2, -4.2))
+
+
+def test_a_long_cell_in_every_column_leaves_the_times_and_the_badges_on_the_screen_of_a_laptop(
+    dashboard: Dashboard, open_tab: Open, tmp_path: Path
 ) -> None:
     """A column is as wide as its texts. Where the window is too narrow for all, the widest give way."""
     for number in range(3):
@@ -246,21 +292,33 @@ def test_a_long_cell_in_every_column_leaves_the_times_on_the_screen_of_a_laptop(
     short = widths()
     assert tab.table.evaluate(BEYOND) <= 0
     assert max(short) > 1.5 * min(short), "each follows its own texts"
-    dashboard.presence.login(
-        "u-" + "0123456789" * 6, name="Maximiliane " * 8, aliases=["long-address@" + "sub." * 12 + "example.com"],
-        device="The laptop in the room next to the kitchen", app="web", ip="2001:db8:ed9d:8f56:bc90:be19:bad3:ee2f",
-        user_agent="Mozilla/5.0 (Linux; Android 14; K) Chrome/129.0.0.0 Mobile Safari/537.36",
-    )  # fmt: skip
+    places = write_place_file(tmp_path / "places.mmdb", {**PLACES, "192.0.2.0/24": LONG_CITY})
+    with Presence.from_url(dashboard.server.url, Settings(timeout=PATIENT, place_file=str(places))) as presence:
+        for number, ip in enumerate(("192.0.2.1", "2001:db8:ed9d:8f56:bc90:be19:bad3:ee2f")):
+            presence.login(
+                "u-" + "0123456789" * 6, name="Maximiliane " * 8, ip=ip, app="web", device_id=f"device-{number}",
+                aliases=["long-address@" + "sub." * 12 + "example.com"],
+                device="The laptop in the room next to the kitchen",
+                user_agent="Mozilla/5.0 (Linux; Android 14; K) Chrome/129.0.0.0 Mobile Safari/537.36",
+            )  # fmt: skip
     dashboard.presence.require_sign_in("u1", by="sam", reason="odd login")
     tab.page.get_by_role("button", name=texts.REFRESH, exact=True).click()
     expect(tab.table.locator("thead [data-column=status]")).to_be_visible()
-    expect(tab.row("Maximiliane")).to_be_visible()
+    newest = tab.row("Maximiliane").first
+    badges = newest.locator("mark")
+    expect(badges).to_have_text([texts.FLAG_NEW_DEVICE, texts.FLAG_DISTANT_SHORT])
+    expect(badges.last).to_have_attribute("title", texts.FLAG_DISTANT)
+    expect(newest.locator("[data-column=ip]")).to_contain_text("Tokyo, JP")
     for width in (1920, 1366, 1280):
         tab.page.set_viewport_size({"width": width, "height": 800})
         wait_for("the table to fit", lambda: tab.table.evaluate(BEYOND) <= 0)
         *_, app = widths()
         assert app < min(widths()[:4]), "a column with short texts is not made as wide as the others"
-    name = tab.row("Maximiliane").locator("[data-column=name] button")
+        [cell, badge] = [part.bounding_box() for part in (newest.locator("[data-column=name]"), badges.last)]
+        assert cell
+        assert badge
+        assert badge["x"] + badge["width"] <= cell["x"] + cell["width"], "a long name gives way"
+    name = newest.locator("[data-column=name] button")
     expect(name).to_have_attribute("title", "Maximiliane " * 8)
 
 

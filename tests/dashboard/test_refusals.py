@@ -16,7 +16,7 @@ import pytest
 from presence_core import InvalidArgument, InvalidCode, Presence, SessionFilter
 from presence_core.files import password_file
 from presence_core.files.password_file import PasswordFile
-from presence_core.operations.staff import block_rules, members, saved_items
+from presence_core.operations.staff import approvals, block_rules, members, saved_items
 from presence_dashboard import access, texts, time_range
 from presence_dashboard.actions import kick_and_block, staff_members
 from presence_dashboard.actions.kick_and_block import ActionDetails
@@ -41,6 +41,9 @@ class Bench:
 
     def save(self, name: str, text: str = "text") -> object:
         return self.presence.save_item("view", name, text, by="alex")
+
+    def ask(self) -> str:
+        return self.presence.ask_approval(country="FR", sessions=0, by="alex", reason="test").id
 
     def rule(self, **match: Any) -> object:
         return self.presence.add_block_rule(**match, **BY)
@@ -122,6 +125,10 @@ RAISED: dict[tuple[str, str], Callable[[Bench], object]] = {
     ("duration", ""): lambda b: kick_and_block.block(b.presence, "ada", ActionDetails("test", block=-1)),
     ("idle_timeout", ""): lambda b: kick_and_block.change_timeouts(b.presence, "ada", None, 60, 30, "test"),
     ("by", "items_full"): lambda b: b.with_limit(saved_items, "LISTS", lambda b: b.save("mine")),
+    ("by", "requests_full"): lambda b: b.with_limit(approvals, "MAX_OWN", lambda b: b.ask()),
+    ("by", "own_request"): lambda b: b.presence.answer_request(b.ask(), "approve", by="alex"),
+    ("request_id", ""): lambda b: b.presence.answer_request("unknown-request", "approve", by="dana"),
+    ("word", ""): lambda b: b.presence.answer_request("unknown-request", "refuse", by="dana", word=LONG * 2),
     ("by", "not_an_actor"): lambda b: b.presence.kick("ada", by="x" * 257, reason="test"),
     ("by", ""): lambda b: b.presence.audit(by="x" * 257),
     ("job_id", ""): _pause_an_ended_job,

@@ -372,7 +372,7 @@ def test_a_new_demo_has_two_weeks_of_history_that_agree(tmp_path: Path) -> None:
 class Demo:
     """``python -m presence_dashboard.demo``, in a process group of its own as under a terminal."""
 
-    def __init__(self, directory: Path, **environ: str) -> None:
+    def __init__(self, directory: Path, *words: str, **environ: str) -> None:
         self.data = directory / "data"
         self.port, self.site_port = free_port(), free_port()
         self._out = directory / "out"
@@ -385,7 +385,7 @@ class Demo:
         }
         with open(self._out, "wb") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "presence_dashboard.demo"],
+                [sys.executable, "-m", "presence_dashboard.demo", *words],
                 cwd=ROOT,
                 env=clean | own | environ,
                 stdin=subprocess.DEVNULL,
@@ -468,6 +468,25 @@ def test_one_ctrl_c_ends_all_and_the_next_run_continues(tmp_path: Path) -> None:
             assert len(before & {session.ref for session in presence.iter_sessions()}) >= 10
         assert demo.end(signal.SIGTERM) == 0
         assert "Traceback" not in demo.out
+
+
+def test_the_demo_of_the_mirror_ends_the_session_of_a_site_that_knows_nothing_of_us(tmp_path: Path) -> None:
+    with Demo(tmp_path, "--mirror") as demo:
+        demo.wait_until_up()
+        settings = Settings(namespace="mirrored", timeout=PATIENT)
+        browser = Browser(demo.site_port)
+        browser.sign_in(people.GUESTS[0].uid)
+        assert "Signed in as" in browser.get().text
+        with Presence.from_url(f"unix://{demo.data / 'server.sock'}", settings) as presence:
+            wait_for("the session is mirrored", lambda: presence.sessions(people.GUESTS[0].uid))
+            wait_for("visitors", lambda: presence.counts().sessions >= 20)
+            presence.kick(people.GUESTS[0].uid, by="sam", reason="test")
+            wait_for("the site knows", lambda: browser.get().status == 303)
+        assert demo.end(signal.SIGINT) == 0
+        assert "Traceback" not in demo.out + demo.logs()
+    with Demo(tmp_path, "--mirror", PRESENCE_REDIS_URL="redis://127.0.0.1:1") as demo:
+        assert demo.wait_until_gone() == 2
+        assert "Unset it" in demo.out
 
 
 @pytest.mark.parametrize("same_ports", [True, False])

@@ -107,7 +107,7 @@ class Ground(RuleBasedStateMachine):
     def processes_restart(self) -> None:
         """A process that has read a label's text remembers it, even if the table changes."""
         for client in [*self.clients, self.reader]:
-            client.context.labels.clear()
+            client.context.cache.labels.clear()
 
     def are(self, records: Iterable[Record], stays: list[Stay]) -> None:
         """The result has these sessions and no others, in this order, with all their fields."""

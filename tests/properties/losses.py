@@ -93,7 +93,7 @@ class Losses(History):
             for stay in model.stays.values():
                 stay.device_id = stay.device_id and f"{stay.device_id} by a lost key"
             for client in self.clients:
-                client.context.device_keys = ()
+                client.context.cache.device_keys = ()
             for key in self.bench.raw.keys("*}:known:*"):
                 self.bench.raw.delete(key)
         elif family == "ended" and at:

@@ -15,22 +15,28 @@ Node = list[Any]  # two: a Node, the offset of an entry, or None
 
 
 def city(
-    country: str, name: str, at: tuple[float, float], asn: int | None = None, network: str | None = None
+    country: str,
+    name: str,
+    at: tuple[float, float],
+    asn: int | None = None,
+    network: str | None = None,
+    time_zone: str | None = None,
 ) -> dict[str, Any]:
     """An entry as GeoLite2 City and ASN have it, in one."""
+    location: dict[str, Any] = {"latitude": float(at[0]), "longitude": float(at[1])}
     entry: dict[str, Any] = {
         "country": {"iso_code": country},
         "city": {"names": {"en": name}},
-        "location": {"latitude": float(at[0]), "longitude": float(at[1])},
+        "location": location | ({"time_zone": time_zone} if time_zone else {}),
     }
     if asn is not None:
         entry |= {"autonomous_system_number": asn}
     return entry | ({"autonomous_system_organization": network} if network else {})
 
 
-LYON = city("FR", "Lyon", (45.76, 4.84), 64500, "Example Telecom")
+LYON = city("FR", "Lyon", (45.76, 4.84), 64500, "Example Telecom", "Europe/Paris")
 PARIS = city("FR", "Paris", (48.86, 2.35), 64501, "Example Cable")
-TOKYO = city("JP", "Tokyo", (35.69, 139.69), 64510, "Example Net")
+TOKYO = city("JP", "Tokyo", (35.69, 139.69), 64510, "Example Net", "Asia/Tokyo")
 PLACES: Mapping[str, Any] = {
     "192.0.2.0/24": LYON,
     "198.51.100.0/25": PARIS,

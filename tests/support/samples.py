@@ -23,8 +23,8 @@ def write_samples(presence: Presence, begin: float, rows: Sequence[tuple[int, in
 
 def _write(presence: Presence, begin: int, rows: Sequence[tuple[int, int, int]], step: int) -> Op[None]:
     ctx, calls = presence.internal.context, []
-    assert ctx.keyspace is not None
-    common = ctx.keyspace.common
+    assert ctx.cache.keyspace is not None
+    common = ctx.cache.keyspace.common
     for number, (users, sessions, kicked) in enumerate(rows):
         slot = (begin + number * step) * 1000 // SLOT
         keys, places = [common.history], list[int]()

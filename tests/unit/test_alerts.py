@@ -101,7 +101,11 @@ _URL = "--alert-url must be a URL: http or https, in ASCII, without user and pas
     ("words", "environ", "sentence"),
     [
         ("worker --alert-ends 5", ENVIRON, "--alert-url must be given for alerts: where to send them."),
-        ("worker --alert-url http://x", ENVIRON, "--alert-ends or --alert-logins must be given: the limit per minute."),
+        (
+            "worker --alert-url http://x",
+            ENVIRON,
+            "--alert-ends or --alert-logins must be given, the limit per minute, or --alert-people.",
+        ),
         ("worker --alert-url x --alert-ends 5", ENVIRON, _URL),
         ("worker --alert-url https://hunter2@x/ --alert-ends 5", ENVIRON, _URL),
         ("worker --alert-ends 5", ENVIRON | {URL: "https://key:hunter2@x/"}, _URL),
@@ -125,7 +129,7 @@ def test_wrong_options_are_refused_in_one_sentence(words: str, environ: dict[str
 
 
 def test_wrong_arguments_are_refused_in_one_sentence() -> None:
-    with pytest.raises(InvalidArgument, match=r"^ends or logins must be given: the limit per minute\.$"):
+    with pytest.raises(InvalidArgument, match=r"^ends or logins must be given, the limit per minute, or people\.$"):
         AlertWebhook("https://chat.example/hook", ENVIRON[SECRET])
     with Presence.from_url("redis://127.0.0.1:1") as presence:
         receiver: Any = "https://chat.example/hook"

@@ -38,6 +38,15 @@ WRONG: list[tuple[dict[str, str], str]] = [
     ({"PRESENCE_DASHBOARD_LANGUAGE": "nl"}, "PRESENCE_DASHBOARD_LANGUAGE must be one of en, de, es, fr, ja, zh_Hans"),
     ({"PRESENCE_DASHBOARD_MASK": "email"}, "PRESENCE_DASHBOARD_MASK must be name, ip or both"),
     ({"PRESENCE_DASHBOARD_BULK": "-1"}, "PRESENCE_DASHBOARD_BULK must be a whole number from 1 to 1000000."),
+    (
+        {"PRESENCE_DASHBOARD_FOUR_EYES": "50"},
+        "PRESENCE_DASHBOARD_FOUR_EYES must be unset, or set PRESENCE_DASHBOARD_ACCESS: without a sign-in there is no",
+    ),
+    (
+        {"PRESENCE_DASHBOARD_FOUR_EYES": "-1"},
+        "PRESENCE_DASHBOARD_FOUR_EYES must be a whole number from 0 to 1000000.",
+    ),
+    ({"PRESENCE_DASHBOARD_LAPSE": "59"}, "PRESENCE_DASHBOARD_LAPSE must be a whole number from 60 to 604800."),
     ({"PRESENCE_STAFF_FRESH": "-1"}, "PRESENCE_STAFF_FRESH must be a whole number from 0 to 2592000."),
     ({"PRESENCE_STAFF_FRESH": "15 min"}, "PRESENCE_STAFF_FRESH must be a whole number from 0 to 2592000."),
     (

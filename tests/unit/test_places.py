@@ -13,7 +13,7 @@ import pytest
 
 from presence_core import InvalidArgument, Place, Settings
 from presence_core.files import place_files
-from presence_core.files.place_files import open_places, place_of
+from presence_core.files.place_files import open_places, open_time_zones, place_of
 from presence_core.models.places import MAX_BYTES, cut, read_place
 from tests.support.place_file import LYON, PARIS, TOKYO, city, write_place_file
 from tests.support.servers import wait_for
@@ -34,6 +34,24 @@ def _found(setting: str, address: str = "192.0.2.7") -> Place | None:
 )  # fmt: skip
 def test_a_place_is_read_as_it_was_packed(place: Place) -> None:
     assert read_place(place.packed()) == place
+
+
+def test_the_time_zone_of_an_address_is_what_the_first_file_with_one_says(tmp_path: Path) -> None:
+    networks = {
+        "192.0.2.0/24": LYON,
+        "198.51.100.0/25": {"timezone": "America/Bogota"},  # a flat file
+        "198.51.100.128/25": {"location": {"time_zone": 7}},
+        "203.0.113.0/24": PARIS,
+    }
+    first = write_place_file(tmp_path / "first.mmdb", networks)
+    second = write_place_file(tmp_path / "second.mmdb", {"203.0.113.0/24": TOKYO, "192.0.2.0/24": TOKYO})
+    find = open_time_zones(f"{first}:{second}")
+    for address, zone in (
+        ("192.0.2.7", "Europe/Paris"), ("198.51.100.7", "America/Bogota"), ("203.0.113.7", "Asia/Tokyo"),
+        ("198.51.100.200", None), ("2001:db8::9", None), ("10.0.0.1", None), ("no address", None),
+    ):  # fmt: skip
+        assert find(address) == zone
+    assert open_time_zones(None)("192.0.2.7") is None
 
 
 @pytest.mark.parametrize("letter", ["a", "é", "山", "🏔"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
 from ipaddress import ip_address
@@ -9,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from presence_core import InvalidArgument
+from presence_core import validation as check
 from presence_core.logs import VisitorLog
 from presence_core.operations.visitor_fields import VisitorFields
 from presence_core.text.addresses import forwarded_for, parse_address, parse_network
@@ -164,3 +167,10 @@ def test_values_that_do_not_fit_are_logged_once_a_minute_by_field(caplog: pytest
     assert [(record.presence_field, record.presence_count) for record in caplog.records] == [  # type: ignore[attr-defined]
         ("name", 1), ("name", 3), ("name", 2), ("device", 1)
     ]  # fmt: skip
+
+
+def test_aliases_without_an_end_are_looked_at_for_a_while() -> None:
+    assert fit().aliases(itertools.count()) == ""
+    assert fit().aliases(f"a{n % 3}" for n in itertools.count()) == "a0\na1\na2"
+    with pytest.raises(InvalidArgument, match="at most 8 texts"):
+        check.aliases(itertools.count())

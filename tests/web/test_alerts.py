@@ -116,3 +116,42 @@ def test_an_alert_to_an_unreachable_receiver_is_given_up(p: P) -> None:
         p.login_many({"uid": f"u{number}"} for number in range(2))
         samples(p, worker, 1)
         until(lambda: alerts.dropped == 1)
+
+
+@on("valkey-sync", "cluster-sync")
+def test_a_login_of_a_person_on_the_shared_watch_list_is_sent_once_also_by_the_next_worker(
+    p: P, receiver: Receiver
+) -> None:
+    p.save_item("watch", "vip:1", "Ada", by="dana", shared=True)
+    p.save_item("watch", "u9", "Bea", by="dana")  # her own list
+    p.login("vip:1", name="Ada")  # before the first check
+    with AlertWebhook(receiver.url, SECRET, people=True) as alerts:
+        worker = Worker(p, alerts=alerts)
+        begin(p, worker)
+        first = p.login("vip:1", name="Ada", device="Phone").session
+        p.login("u9", name="Bea")
+        p.login("vip:1", on_behalf_by="dana", reason="test")
+        p.advance(1)
+        gone = p.login("vip:1", name="Ada").session
+        p.logout("vip:1", gone.session_id)
+        p.advance(1)
+        samples(p, worker, 1)
+        until(lambda: alerts.delivered == 2)
+        samples(p, worker, 2)
+        worker._leave()
+        following = Worker(p, alerts=alerts)
+        samples(p, following, 2)
+        p.remove_item("watch", "vip:1", by="dana", shared=True)
+        p.login("vip:1")
+        samples(p, following, 2)
+        assert alerts.delivered == 2
+    assert [alert["session_id"] for alert in receiver.taken] == [first.session_id, gone.session_id]
+    assert len(receiver.taken[0].pop("id")) == 32
+    assert receiver.taken[0] == {
+        "type": "login",
+        "at": first.login_at.isoformat(timespec="milliseconds"),
+        "namespace": p.settings.namespace,
+        "uid": "vip:1",
+        "session_id": first.session_id,
+        "text": f"Login: Ada (vip:1) on Phone ({p.settings.namespace})",
+    }

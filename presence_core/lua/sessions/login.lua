@@ -69,6 +69,8 @@ if refused then return refused end
 local ends, replaced, late, limit = {}, {}, {}, nil
 if not is_repeat and odd.by then
   if has_most_on_behalf(k, user, now) then return {'limit'} end
+elseif not is_repeat and is_mirrored(sid) then
+  if user.card >= MAX_MIRRORED then return {'limit'} end
 elseif not is_repeat then
   ends, replaced, late, limit = apply_limits(k, user, sid, now, revoked, revoked_at, {user = tonumber(max_sessions),
     devices = devices, per_device = tonumber(max_per_device), reject = on_limit == 'reject'})

@@ -49,7 +49,7 @@ def kick_call(
             *(key for uid in places for key in shard.of_user(uid)),
             *(shard.record(uid, session_id) for uid, session_id, _ in sessions))  # fmt: skip
     refs = [part for uid, session_id, login in sessions for part in (places[uid], session_id, login)]
-    call = call_of(KICK_SESSIONS, keys, *places, *refs, given_now=ctx.now, packed_policy=ctx.policy, epoch=epoch,
+    call = call_of(KICK_SESSIONS, keys, *places, *refs, given_now=ctx.now, packed_policy=ctx.cache.policy, epoch=epoch,
                    recorded_by="job" if job_id else "audit", by=request.by, users_given=len(places),
                    **request.texts)  # fmt: skip
     call.lenient = True  # damage to the keys of one shard must not protect the sessions of others

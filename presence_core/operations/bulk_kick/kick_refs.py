@@ -63,7 +63,7 @@ class _Kick:
             yield from self._read(ended_meanwhile)
         except (Unavailable, CorruptData) as error:
             if isinstance(error, Unavailable) and error.code == "LAYOUT":
-                self.ctx.look_at = 0.0  # the next call reads the layout again
+                self.ctx.cache.look_at = 0.0  # the next call reads the layout again
             for pair in pairs:
                 self.outcomes.setdefault(":".join(pair), error)
 

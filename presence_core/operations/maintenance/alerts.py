@@ -10,16 +10,30 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, get_args
 
-from presence_core.models import Alert, AlertCount, Sample, moment
+from presence_core.models import (
+    Alert,
+    AlertCount,
+    Ended,
+    PersonAlert,
+    Sample,
+    SavedItem,
+    Session,
+    moment,
+    stored_number,
+)
 from presence_core.models.history import ends_of
 from presence_core.operations.context import Context
 from presence_core.operations.maintenance import history
+from presence_core.operations.sessions import read, tombstones
 from presence_core.scripts import maintenance as scripts
 from presence_core.scripts.calls import Op, call_of, command
 
 COUNTS: Final[tuple[AlertCount, ...]] = get_args(AlertCount)
 
 MINUTE: Final = 60_000
+
+SLACK: Final = 1_000
+"""ms behind now up to which logins are looked for: the servers of a cluster may have somewhat different clocks."""
 
 LOOK_BACK: Final = 2 * MINUTE
 """Samples before this are not read. If they do not cover a minute, there is no rate yet."""
@@ -113,6 +127,58 @@ def per_minute(samples: Sequence[Sample], end: int) -> dict[AlertCount, int]:
         "logins": sum(sample.logins for sample in counted),
     }
     return {count: round(total / minutes) for count, total in totals.items()}
+
+
+# -- people -----------------------------------------------------------------------------------------------------------
+
+
+def check_people(ctx: Context, now: int) -> Op[list[PersonAlert]]:
+    """The logins since the last check of the people on the shared watch list. Each is returned once: the time of the
+    check is stored first. The first check only stores it. now: ms, Redis's clock.
+
+    Cost: two round trips; for those of them who were seen since the last check, two more each.
+    """
+    key, saved, end = ctx.keys.common.worker, ctx.keys.shards[0].saved, now - SLACK
+    raw, stored = yield [
+        command(key, "HGET", key, "people_at", lenient=True),
+        command(saved, "HGET", saved, "watch\n", lenient=True),
+    ]
+    since = stored_number(raw) or end
+    watched = [item.name for item in SavedItem.from_list("watch", "", stored)]
+    parts = ctx.parts(watched, str, len(watched) or 1)
+    _, *scores = yield [
+        command(key, "HSET", key, "people_at", end),
+        *(command(list_key, "ZMSCORE", list_key, *uids) for s, uids in parts for list_key in (s.users, s.people)),
+    ]
+    found: list[PersonAlert] = []
+    for at, (_, uids) in enumerate(parts):
+        for uid, *marks in zip(uids, *scores[2 * at : 2 * at + 2], strict=True):
+            if any(mark is not None and float(mark) >= since for mark in marks):
+                records = yield from _records(ctx, uid, since)
+                found += [_login_of(ctx, record) for record in records if since < _login_ms(record) <= end]
+    return sorted(found, key=lambda alert: alert.at)
+
+
+def _records(ctx: Context, uid: str, since: int) -> Op[list[Session | Ended]]:
+    """The user's own sessions that live, or have ended since then."""
+    live = yield from read.sessions(ctx, uid)
+    ends = yield from tombstones.ended(ctx, uid, None, None, since / 1000, None, 100, None)
+    return [record for record in (*live, *ends) if record.on_behalf_by is None]
+
+
+def _login_ms(record: Session | Ended) -> int:
+    return round(record.login_at.timestamp() * 1000)
+
+
+def _login_of(ctx: Context, record: Session | Ended) -> PersonAlert:
+    return PersonAlert(
+        uid=record.uid,
+        name=record.name,
+        session_id=record.session_id,
+        device=record.device,
+        at=record.login_at,
+        namespace=ctx.settings.namespace,
+    )
 
 
 def _decode(raw: str) -> tuple[int, dict[str, AlertState]]:

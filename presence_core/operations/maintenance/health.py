@@ -198,7 +198,7 @@ def _setting(address: str, name: str) -> Op[bytes | None]:
 def _read_data(ctx: Context, facts: HealthFacts, server_of: Callable[[str], str]) -> Op[None]:
     """Fill in the facts step by step, so that those from before a refusal are reported."""
     shards = ctx.keys.shards
-    facts.indexes = tuple(name for name in INDEXES if name in ctx.complete)
+    facts.indexes = tuple(name for name in INDEXES if name in ctx.cache.complete)
     facts.served = {shard.index: server_of(shard.tag) for shard in shards}
     yield from _examine(ctx, facts)
     yield from _try_evalsha(ctx, facts)

@@ -71,7 +71,7 @@ class _ShardRepair:
 
     def _repair_user(self, uid: str) -> Call:
         keys = (*self._shard.lists, *self._shard.of_user(uid), self._shard.labels)
-        return call_of(SETTLE_SESSIONS, keys, uid, given_now=self._ctx.now, packed_policy=self._ctx.policy,
+        return call_of(SETTLE_SESSIONS, keys, uid, given_now=self._ctx.now, packed_policy=self._ctx.cache.policy,
                        mode="repair", users_given=1)  # fmt: skip
 
     def _not_listed(self, refs: list[bytes]) -> Op[list[bytes]]:

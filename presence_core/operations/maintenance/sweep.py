@@ -138,8 +138,9 @@ def _index_entries(
     people = [(shard, uid) for shard, found in outdated.items() for uid in found.uids]
     keys = [shard.person(text(uid)) for shard, uid in people]
     rows = (yield [command(key, "HMGET", key, "n", "a", lenient=True) for key in keys]) if keys else []
+    indexes = ctx.cache.indexes
     return {
-        (shard, uid): entries_of_person(ctx.indexes, text(uid), *(text(part or b"") for part in row or (b"", b"")))
+        (shard, uid): entries_of_person(indexes, text(uid), *(text(part or b"") for part in row or (b"", b"")))
         for (shard, uid), row in zip(people, rows, strict=True)
     }
 

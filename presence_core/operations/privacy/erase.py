@@ -128,8 +128,14 @@ def _erase_round(ctx: Context, shard: Shard, person: Identity, before: EraseRepo
     rewritten += in_jobs + (yield from rewrite.rewrite_notes(shard, person, found))
     rewritten += yield from rewrite.rewrite_rules(ctx, person)
     rewritten += yield from rewrite.rewrite_saved(ctx, person)
+    rewritten += yield from rewrite.rewrite_requests(ctx, person)
     viewers = ctx.keys.common.viewers(person.uid)
-    yield [command(viewers, "UNLINK", viewers)]
+    top = ctx.keys.common.top  # the next pass of the worker writes it again
+    yield [
+        command(viewers, "UNLINK", viewers),
+        command(top, "UNLINK", top),
+        command(shard.remarked, "ZREM", shard.remarked, person.uid),
+    ]
     for any_shard in ctx.keys.shards:
         rewritten += yield from rewrite.rewrite_stream(ctx, any_shard, any_shard.audit, rewrite.audit_rewriter(person))
     erased = yield from _erase_records(ctx, shard, person, found)
@@ -147,7 +153,7 @@ def _erase_records(ctx: Context, shard: Shard, person: Identity, found: Trace) -
     """Remove the person's own records, index entries, labels and block."""
     labels = sorted((yield from unshared(shard, person.uid, found.labels)))
     for label in labels:
-        ctx.labels.pop((shard.index, label), None)
+        ctx.cache.labels.pop((shard.index, label), None)
     named = (*shard.of_user(person.uid), *ERASE_PERSON.keys(words=shard.words, labels=shard.labels,
              block=shard.block(person.uid), blocks=shard.blocks, on_behalf=shard.on_behalf))  # fmt: skip
     keys = (*shard.lists, *named, *(key for key in shard.every_of_user(person.uid) if key not in named))

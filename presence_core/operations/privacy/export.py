@@ -7,12 +7,12 @@ from typing import Any, Final, TypeVar
 
 from presence_core import validation as check
 from presence_core.keyspace import Shard, split_ref
-from presence_core.models import Page, SavedItem, moment, plain, stored_number, text
+from presence_core.models import ApprovalRequest, Page, SavedItem, moment, plain, stored_number, text
 from presence_core.models.places import read_place
 from presence_core.operations.context import Context
 from presence_core.operations.search.live_counts import count_call
 from presence_core.operations.sessions import read, tombstones
-from presence_core.operations.staff import audit, blocks, saved_items
+from presence_core.operations.staff import approvals, audit, blocks, remarks, saved_items
 from presence_core.scripts.calls import CHECKED, Op, checked_first, command, pairs
 from presence_core.scripts.search import COUNT_LIVE
 
@@ -38,6 +38,8 @@ def export_person(ctx: Context, uid: object) -> Op[dict[str, Any]]:
         "audit": (yield from _all_pages(lambda cursor: audit.audit(ctx, owner, None, None, None, 1000, cursor))),
         "events": (yield from _events(s, owner)),
         "saved": (yield from _saved(ctx, owner)),
+        "remarks": (yield from remarks.remarks(ctx, owner, remarks.MAX_REMARKS)),
+        "requests": (yield from _requests(ctx, owner)),
     }
     return {
         "uid": owner,
@@ -99,6 +101,12 @@ def _saved(ctx: Context, uid: str) -> Op[list[SavedItem]]:
         if item.owner == uid.lower() or (item.kind == "watch" and item.name == uid)
     ]
     return sorted(found, key=lambda item: (item.kind, item.owner or "", item.name))
+
+
+def _requests(ctx: Context, uid: str) -> Op[list[ApprovalRequest]]:
+    """The requests for approval that concern them, as the audit entries do: by a filter for their uid."""
+    found = yield from approvals.requests(ctx)
+    return [request for request in found if request.filter is not None and request.filter.uid == uid]
 
 
 def _all_pages(read_page: Callable[[str | None], Op[Page[T]]]) -> Op[list[T]]:

@@ -33,6 +33,12 @@ TRIES: Final = 20
 
 _JOB_FIELDS: Final = ("filter", "exclude", "by", "reason", "message", "ticket", "error", "cursor")
 
+_REQUEST_FIELDS: Final = {
+    "by": "by", "answered_by": "by", "filter": "filter", "facts": "facts", "reason": "reason", "message": "message",
+    "ticket": "ticket", "word": "reason", "outcome": "outcome",
+}  # fmt: skip
+"""Field of a request → the field of the audit with such a text."""
+
 Flat = list[bytes]
 """The fields of a stream entry: field, value, …"""
 
@@ -97,11 +103,14 @@ def _strip(person: Identity, value: bytes, *, own: bool = False, about: bool = F
 def _facts_without(person: Identity, value: bytes, is_own: bool) -> bytes:
     """Facts whose texts do not name the person; codes and numbers stay."""
 
-    def without(item: FactValue) -> FactValue:
+    def without(name: str, item: FactValue) -> FactValue:
+        if name in ("name", "by") and item == person.uid:  # a staff member, also one whose uid is a plain word
+            return person.pseudonym
         return person.strip(item, own=False, about=is_own) if isinstance(item, str) else item
 
     facts = [
-        AuditFact(fact.code, {name: without(item) for name, item in fact.values.items()}) for fact in read_facts(value)
+        AuditFact(fact.code, {name: without(name, item) for name, item in fact.values.items()})
+        for fact in read_facts(value)
     ]
     return write_facts(*facts).encode() if facts else value
 
@@ -327,6 +336,39 @@ def _saved_list(person: Identity, saved: saved_items.SavedList) -> bytes:
             free, number = f"{stripped} ({number})", number + 1
         new[free] = row | {"by": person.pseudonym} if is_by else row
     return saved.value if new == stored else json.dumps(new, ensure_ascii=False).encode()
+
+
+def rewrite_requests(ctx: Context, person: Identity) -> Op[int]:
+    """Rewrite requests for approval. An open one whose filter names the person lapses: no one approves another filter
+    than was asked."""
+    key = ctx.keys.shards[0].approvals
+    [table] = yield [command(key, "HGETALL", key, lenient=True)]
+    changes: list[bytes | str] = []
+    for name, value in pairs(table or ()):
+        new = _request_without(person, value)
+        if new != value:
+            changes += (name, value, name, new)
+    return sum((yield [call_of(REWRITE_HASH, (key,), *changes)])) if changes else 0
+
+
+def _request_without(person: Identity, value: bytes) -> bytes:
+    try:
+        stored = json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+    if not isinstance(stored, dict):
+        return value
+    new = dict(stored)
+    for name, like in _REQUEST_FIELDS.items():
+        if isinstance(before := stored.get(name), str):
+            new[name] = _audit_value(person, like.encode(), before.encode(), is_own=False).decode()
+    if isinstance(before := stored.get("exclude"), str):
+        new["exclude"] = _job_value(person, "exclude", before.encode()).decode()
+    if new.get("state") == "open" and (new.get("filter"), new.get("exclude")) != (
+        stored.get("filter"), stored.get("exclude"),
+    ):  # fmt: skip
+        new |= {"state": "lapsed", "answered_at": new.get("until", "")}
+    return value if new == stored else json.dumps(new, ensure_ascii=False).encode()
 
 
 def rewrite_notes(shard: Shard, person: Identity, found: Trace) -> Op[int]:

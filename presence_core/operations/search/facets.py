@@ -94,7 +94,7 @@ def _values(ctx: Context, shard: Shard, field: str, known: list[tuple[bytes, byt
             if declared == field.encode() and (shown := _shown(value)) is not None:
                 yield shown, number
             continue
-        text = ctx.labels.get((shard.index, name[1:])) if name[:1] == kind[0] else name[1:]
+        text = ctx.cache.labels.get((shard.index, name[1:])) if name[:1] == kind[0] else name[1:]
         if value := _line(text, field):
             yield value.decode("utf-8", "replace"), number
 
@@ -155,13 +155,13 @@ def wanted_ids(session_filter: SessionFilter, counted: Pairs) -> list[bytes]:
 
 
 def learn_labels(ctx: Context, wanted: Sequence[tuple[Shard, Sequence[bytes]]], most: float = MAX_LEARNED) -> Op[None]:
-    """Read the texts of these label ids into ``ctx.labels``: at most so many new ones, in one round trip."""
-    if len(ctx.labels) > MAX_KNOWN_LABELS:  # the oldest go
-        for known in list(islice(ctx.labels, MAX_KNOWN_LABELS // 2)):
-            ctx.labels.pop(known, None)
+    """Read the texts of these label ids into ``ctx.cache.labels``: at most so many new ones, in one round trip."""
+    if len(ctx.cache.labels) > MAX_KNOWN_LABELS:  # the oldest go
+        for known in list(islice(ctx.cache.labels, MAX_KNOWN_LABELS // 2)):
+            ctx.cache.labels.pop(known, None)
     missing = []
     for s, ids in wanted:
-        new = [label for label in ids if (s.index, label) not in ctx.labels and label != NO_LABEL]
+        new = [label for label in ids if (s.index, label) not in ctx.cache.labels and label != NO_LABEL]
         if new and most > 0:
             missing.append((s, new if len(new) <= most else new[: int(most)]))
             most -= len(new)
@@ -171,7 +171,7 @@ def learn_labels(ctx: Context, wanted: Sequence[tuple[Shard, Sequence[bytes]]], 
     for (s, ids), texts in zip(missing, replies, strict=True):
         for label, text in zip(ids, texts or (), strict=False):
             if text:
-                ctx.labels[s.index, label] = text
+                ctx.cache.labels[s.index, label] = text
 
 
 @dataclass(slots=True)
@@ -213,7 +213,7 @@ def _test_kind(
         label, is_id = name[1:], name[:1] == letter and name[1:] != NO_LABEL
         if not is_id and name[:1] != letter.upper():
             continue
-        text = ctx.labels.get((shard.index, label)) if is_id else label
+        text = ctx.cache.labels.get((shard.index, label)) if is_id else label
         if text is None:
             test.sure = False
             continue

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from presence_core.keyspace import Shard
 from presence_core.models import ListOrder
 from presence_core.operations.context import Context
-from presence_core.operations.merged_lists import whole
+from presence_core.operations.merged_lists import share_of_shard, whole
 from presence_core.operations.search.planner import Range, Tests
 from presence_core.operations.search.shard_merge import (
     MAX_RECORDS,
@@ -28,7 +28,6 @@ from presence_core.operations.search.shard_merge import (
     index_call,
     place_of,
     raw_ref,
-    share_of_shard,
 )
 from presence_core.scripts.calls import Call, Op, call_of
 from presence_core.scripts.search import READ_INDEX, WALK_USERS, UsersPart

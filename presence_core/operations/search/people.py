@@ -43,7 +43,9 @@ ROUND: Final = 1_000
 
 
 @dataclass(slots=True)
-class _Candidate:
+class Candidate:
+    """A user who may be found."""
+
     shard: Shard
     uid: str
     seen: int = 0
@@ -60,17 +62,17 @@ def people(ctx: Context, wanted: object, limit: object) -> Op[list[Person]]:
     yield CHECKED
     needles = session_filter.needles
     exact = (sought, *session_filter.text_owners)  # these uids, with or without an index
-    found: dict[str, _Candidate] = {uid: _Candidate(ctx.shard(uid), uid) for uid in exact}
+    found: dict[str, Candidate] = {uid: Candidate(ctx.shard(uid), uid) for uid in exact}
     for shard, uid in (yield from _find_uids(ctx, session_filter, most)):
-        found.setdefault(uid, _Candidate(shard, uid))
-    candidates = yield from _seen(ctx, list(found.values()))
+        found.setdefault(uid, Candidate(shard, uid))
+    candidates = yield from seen_recently(ctx, list(found.values()))
     candidates.sort(key=lambda found: (found.uid in exact, found.online, found.seen), reverse=True)
     out: list[Person] = []
     for candidate in candidates:
         if len(out) == most:
             break
-        person = yield from _person(ctx, candidate)
-        if person and (person.uid in exact or _matches(person, needles)):
+        person = yield from person_of(ctx, candidate)
+        if person and (person.uid in exact or has_needle(person, needles)):
             out.append(person)
     return out
 
@@ -81,7 +83,7 @@ def _find_uids(ctx: Context, session_filter: SessionFilter, limit: int) -> Op[li
     if not ranges:
         return []
     counts = yield from count_candidates(ctx, session_filter, ranges)
-    if not ctx.complete >= NEEDED and set(ctx.settings.indexes) >= NEEDED:
+    if not ctx.cache.complete >= NEEDED and set(ctx.settings.indexes) >= NEEDED:
         return (yield from _scan_people(ctx, session_filter.needles, limit))
     users = yield from find_users(shard_ranges(ctx, counts, ranges, ranges), MAX_FOUND, MAX_READ)
     return [(shard, text(uid)) for shard, uids in users.items() for uid in uids]
@@ -110,7 +112,7 @@ def _user_matches(user: IndexedUser, needles: tuple[Needle, ...]) -> bool:
     return _has(needles, user.uid, names)
 
 
-def _seen(ctx: Context, candidates: list[_Candidate]) -> Op[list[_Candidate]]:
+def seen_recently(ctx: Context, candidates: list[Candidate]) -> Op[list[Candidate]]:
     """Those who are online, or were recently."""
     parts = ctx.parts(candidates, lambda candidate: candidate.uid, BATCH)
     replies = yield [
@@ -133,7 +135,7 @@ def _seen(ctx: Context, candidates: list[_Candidate]) -> Op[list[_Candidate]]:
     return [candidate for candidate in candidates if candidate.seen >= 0]
 
 
-def _person(ctx: Context, candidate: _Candidate) -> Op[Person | None]:
+def person_of(ctx: Context, candidate: Candidate) -> Op[Person | None]:
     uid = candidate.uid
     sessions = (yield from listed_sessions(ctx, uid)) if candidate.is_listed else []
     live = in_list_order(found.session() for found in sessions if found.state == LIVE)
@@ -159,7 +161,7 @@ def _end_place(found: FoundSession) -> tuple[bool, int, str]:
     return is_revoked, times[not is_revoked], found.session_id
 
 
-def _matches(person: Person, needles: tuple[Needle, ...]) -> bool:
+def has_needle(person: Person, needles: tuple[Needle, ...]) -> bool:
     return _has(needles, person.uid, (person.name or "", *person.aliases))
 
 

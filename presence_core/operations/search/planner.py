@@ -232,10 +232,10 @@ def login_range(session_filter: SessionFilter) -> tuple[int | str, int]:
 
 def plan(ctx: Context, session_filter: SessionFilter, need: int | None, order: ListOrder = "login") -> Op[Route]:
     """``need``: how many matches are wanted; None for all."""
-    ranges = ranges_of(ctx.complete, session_filter, len(ctx.keys.shards))
+    ranges = ranges_of(ctx.cache.complete, session_filter, len(ctx.keys.shards))
     counted = [found for way in ranges.values() for found in way]
     counts = yield from count_candidates(ctx, session_filter, counted)
-    usable = ranges_of(ctx.complete, session_filter)
+    usable = ranges_of(ctx.cache.complete, session_filter)
     ranges = {name: _named(counts, counted, way) for name, way in ranges.items() if name in usable}
     labels = yield from _label_tests(ctx, session_filter, counts)
     excluded = yield from _label_tests(ctx, session_filter.without, counts)
@@ -259,7 +259,7 @@ def plan(ctx: Context, session_filter: SessionFilter, need: int | None, order: L
 def _incomplete(ctx: Context, session_filter: SessionFilter) -> tuple[str, ...]:
     """The indexes that the settings name and the filter would use, which ``reindex`` still has to complete."""
     needed = set().union(*needed_indexes(session_filter).values())
-    return tuple(name for name in ctx.settings.indexes if name in needed and name not in ctx.complete)
+    return tuple(name for name in ctx.settings.indexes if name in needed and name not in ctx.cache.complete)
 
 
 def count_candidates(ctx: Context, session_filter: SessionFilter, ranges: list[Range]) -> Op[list[CandidateCounts]]:
@@ -423,7 +423,7 @@ def _build(
         plan, tests, now, scans_users=best.scans_users, gathers_list=best.gathers_list, inside=estimated.inside
     )
     is_scan = best.name in ("list", "login", "last_seen")
-    if is_scan and session_filter.name_contains is not None and "name" in ctx.complete:
+    if is_scan and session_filter.name_contains is not None and "name" in ctx.cache.complete:
         piece = name_piece(session_filter.name_contains)
         if piece:
             chosen.fallback = replace(

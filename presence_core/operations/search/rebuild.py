@@ -57,10 +57,10 @@ def reindex(ctx: Context, progress: Progress = None, *, restart: bool = False, i
     ``is_new``: the indexes began empty, so there is nothing to clean."""
     yield from refresh(ctx)  # its first write has no fence
     shards = ctx.keys.shards
-    ctx.indexes = frozenset(ctx.settings.indexes)
+    ctx.cache.indexes = frozenset(ctx.settings.indexes)
     total = sum((yield [command(s.sessions, "ZCARD", s.sessions) for s in shards]))
     visited, put_right = 0, 0
-    named, usable = stored_names(ctx.indexes), stored_names(ctx.indexes & ctx.complete)
+    named, usable = stored_names(ctx.cache.indexes), stored_names(ctx.cache.indexes & ctx.cache.complete)
     yield [command(s.meta, "HSET", s.meta, "indexes", usable) for s in shards]  # before entries are removed
     for shard in shards:
         filling = Filling(ctx, shard, restart=restart)
@@ -139,11 +139,11 @@ def _index_call(ctx: Context, shard: Shard, sessions: list[tuple[bytes, tuple[by
     prefix = shard.record_prefix.encode()
     keys: list[str | bytes] = [shard.sessions, shard.words, shard.addresses, shard.recount, shard.counted, shard.ids,
                               shard.idp]  # fmt: skip
-    words: list[str | bytes] = [*("1" if index in ctx.indexes else "0" for index in ("ip", "idp")), "1"]
+    words: list[str | bytes] = [*("1" if index in ctx.cache.indexes else "0" for index in ("ip", "idp")), "1"]
     for ref, (name, aliases, given) in sessions:
         uid, session_id = split_ref(text(ref))
-        found = entries(ctx.indexes, uid, text(name or b""), text(aliases or b""))
-        digest = id_digest(session_id, len(ctx.keys.shards)) if "uid" in ctx.indexes else b""
+        found = entries(ctx.cache.indexes, uid, text(name or b""), text(aliases or b""))
+        digest = id_digest(session_id, len(ctx.keys.shards)) if "uid" in ctx.cache.indexes else b""
         declared = facet_members(ctx.settings.facets, attributes_of(given)) if ctx.settings.facets else ""
         keys.append(prefix + ref)
         words += (name or b"", aliases or b"", given or b"", declared, digest, str(len(found)), *found)
@@ -174,7 +174,7 @@ def _index_people(ctx: Context, shard: Shard) -> Op[int]:
         for uid, (name, aliases) in zip(uids, rows, strict=True):
             if is_online and not (name or aliases):
                 continue  # the sessions have the same entries
-            found += entries(ctx.indexes, uid, text(name or b""), text(aliases or b""))
+            found += entries(ctx.cache.indexes, uid, text(name or b""), text(aliases or b""))
         parts = [found[first : first + HASHES] for first in range(0, len(found), HASHES)]
         adds = [
             command(shard.words, "ZADD", shard.words, *(word for entry in p for word in ("0", entry))) for p in parts
@@ -226,7 +226,7 @@ def clean_words(ctx: Context, shard: Shard, cursor: bytes) -> Op[tuple[bytes, in
     users = yield from read_users(shard, list(by_user))
     calls = []
     for user in users:
-        stale, backed = stale_words(ctx.indexes, user, by_user[user.uid])
+        stale, backed = stale_words(ctx.cache.indexes, user, by_user[user.uid])
         if stale:
             calls.append(_remove_words(shard, user, stale, backed))
     return cursor, sum((yield calls)) if calls else 0
@@ -304,7 +304,7 @@ def remove_stale_words(ctx: Context, shard: Shard, uid: str, found: Iterable[byt
     ``clean_words`` removes later; no search finds anyone by it meanwhile. Cost: five round trips."""
     with contextlib.suppress(Unavailable, CorruptData):
         [user] = yield from read_users(shard, [uid])
-        stale, backed = stale_words(ctx.indexes, user, list(dict.fromkeys(found)))
+        stale, backed = stale_words(ctx.cache.indexes, user, list(dict.fromkeys(found)))
         if stale:
             yield [_remove_words(shard, user, stale, backed)]
 
@@ -315,7 +315,7 @@ def clean_addresses(ctx: Context, shard: Shard, cursor: bytes) -> Op[tuple[bytes
     found = [entry for entry, _ in addresses]
     if not found:
         return cursor, 0
-    if "ip" not in ctx.indexes:
+    if "ip" not in ctx.cache.indexes:
         return cursor, sum((yield [command(shard.addresses, "ZREM", shard.addresses, *found)]))
     return cursor, sum((yield _remove_refs(REMOVE_ADDRESSES, shard, shard.addresses, found, address_ref)))
 
@@ -324,7 +324,7 @@ def clean_idp(ctx: Context, shard: Shard, cursor: bytes) -> Op[tuple[bytes, int]
     """Remove entries from a part of the index of identity providers whose session has ended or has another link."""
     cursor, entries = yield from scan_part("ZSCAN", shard.idp, cursor, ROUND)
     found = [entry for entry, _ in entries]
-    if found and "idp" not in ctx.indexes:
+    if found and "idp" not in ctx.cache.indexes:
         return cursor, sum((yield [command(shard.idp, "ZREM", shard.idp, *found)]))
     calls = remove_idp_calls(shard, found)
     return cursor, sum((yield calls)) if calls else 0

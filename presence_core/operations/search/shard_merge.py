@@ -6,7 +6,6 @@ order (login ms, ref). An entry of the heap is returned as soon as no shard can 
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Collection, Mapping
 from typing import Any, Final, Protocol
@@ -14,9 +13,9 @@ from typing import Any, Final, Protocol
 from presence_core.keyspace import Shard
 from presence_core.models import ListOrder
 from presence_core.operations.context import Context
-from presence_core.operations.merged_lists import whole
+from presence_core.operations.merged_lists import FRONT, HeapMerge, MergePart, share_of_shard, whole
 from presence_core.operations.search.planner import Range, Tests
-from presence_core.scripts.calls import Call, Op, by_two, call_of
+from presence_core.scripts.calls import Call, Op, call_of
 from presence_core.scripts.search import READ_INDEX, READ_PAGE, SCAN_REFS, WALK_SESSIONS, ListPart
 
 Position = tuple[int, str]
@@ -69,21 +68,20 @@ class Source(Protocol):
         ...
 
 
-class _Chunk:
-    """What one shard has sent of its part of the list, newest first."""
+class _Chunk(MergePart):
+    """What one shard has sent of its part of the list: ref, login ms, ref, …, as they came, because most of them are on
+    no page."""
 
-    __slots__ = ("at", "behind", "done", "flat", "shard", "tests", "users")
+    __slots__ = ("behind", "shard", "tests", "users")
 
     def __init__(
         self, shard: Shard, position: Position | None, tests: Tests | None, users: Collection[bytes] | None
     ) -> None:
-        self.shard, self.users = shard, users
+        super().__init__()
+        self.done = False
+        self.shard, self.tests, self.users = shard, tests, users
         # Ask for what comes behind this.
         self.behind: tuple[int | bytes, str | bytes] | None = position and (position[0], raw_ref(position[1]))
-        self.done = False
-        self.flat: list[Any] = []  #: ref, login ms, ref, …, as they came: most of them are on no page
-        self.at = 0
-        self.tests = tests
 
     def call(
         self, ctx: Context, size: int, most: int, login_range: tuple[int | str, int], *, with_records: bool
@@ -99,35 +97,29 @@ class _Chunk:
     def take(self, reply: list[Any], size: int) -> ListPart:
         if self.users is not None:
             part = SCAN_REFS.reply(reply)
-            self.flat = [ref for ref in part.flat if ref.rpartition(b":")[0] in self.users]
+            self.items = [ref for ref in part.flat if ref.rpartition(b":")[0] in self.users]
         else:
             part = READ_PAGE.reply(reply, size) if self.tests is None else WALK_SESSIONS.reply(reply)
-            self.flat = part.flat
+            self.items = part.flat
         self.at, self.done = 0, part.at_end
         if part.behind or self.tests is None:
             self.behind = part.behind
         return part
 
     @property
-    def key(self) -> tuple[int, bytes]:
-        """Login ms and ref of the next entry; the frontier where no entries are left."""
-        flat, at = self.flat, self.at
-        return (whole(flat[at + 1]), flat[at]) if at < len(flat) else self.frontier
-
-    @property
-    def frontier(self) -> tuple[int, bytes]:
-        """Entries that were not read yet come behind this."""
+    def place(self) -> Any:
+        flat, at = self.items, self.at
+        if at < len(flat):
+            return whole(flat[at + 1]), flat[at]
         if self.behind is None:
-            return math.inf, b""  # type: ignore[return-value]  # nothing was asked yet
+            return FRONT
         login, ref = self.behind
         return whole(login), ref.encode() if isinstance(ref, str) else ref
 
-
-def share_of_shard(limit: int, shards: int) -> int:
-    """Entries that a page asks of each shard at first: its fair share, and three standard deviations of a random
-    spread."""
-    share = limit / shards
-    return limit + 1 if shards == 1 else min(limit, math.ceil(share + 3 * math.sqrt(share))) + 1
+    def pop(self, most: int) -> list[ListEntry]:
+        flat, at = self.items, self.at
+        self.at = min(at + 2 * most, len(flat))
+        return [(whole(flat[each + 1]), flat[each], self.shard) for each in range(at, self.at, 2)]
 
 
 def index_call(
@@ -143,38 +135,23 @@ def index_call(
 
 def _test_refs(ctx: Context, chunks: list[_Chunk], login_range: tuple[int | str, int]) -> Op[None]:
     """Replace the refs of these chunks by entries of the sessions that pass the tests."""
-    chunks = [chunk for chunk in chunks if chunk.flat]
+    chunks = [chunk for chunk in chunks if chunk.items]
     if not chunks:
         return
     replies = yield [
-        index_call(ctx, chunk.shard, Range("sessions", b"\n".join(chunk.flat), b""), chunk.tests or (), login_range)
+        index_call(ctx, chunk.shard, Range("sessions", b"\n".join(chunk.items), b""), chunk.tests or (), login_range)
         for chunk in chunks
     ]
     for chunk, reply in zip(chunks, replies, strict=True):
         part = READ_INDEX.reply(reply)
         entries = sorted([*part.sure, *part.unsure], key=lambda entry: entry[::-1], reverse=True)
-        chunk.flat = [value for entry in entries for value in entry]
+        chunk.items = [value for entry in entries for value in entry]
 
 
-class _Entry:
-    """A chunk in the heap, by its next ref, or by its frontier when it has no refs left: the newest comes first."""
+class Merge(HeapMerge):
+    """The list, or the entries that pass each shard's tests. See Source.
 
-    __slots__ = ("chunk", "key")
-
-    def __init__(self, chunk: _Chunk) -> None:
-        self.chunk = chunk
-        self.key = chunk.key
-
-    def __lt__(self, other: _Entry) -> bool:
-        return self.key > other.key
-
-
-class Merge:
-    """The list, or the entries that pass each shard's tests.
-
-    Each shard is asked for its share (``share_of_shard``). A shard without
-    refs left is asked again when its next entry is due, together with all others that have none left. ``budget``: how
-    many entries may be read. ``users``: read refs only, and test the sessions of these users.
+    ``budget``: how many entries may be read. ``users``: read refs only, and test the sessions of these users.
     """
 
     def __init__(
@@ -193,12 +170,10 @@ class Merge:
         self._budget = budget
         self._users = users
         shards = ctx.keys.shards
-        self._asking = [
+        super().__init__([
             _Chunk(shard, position, tests[shard] if tests else None, users.get(shard, ()) if users else None)
             for shard in shards
-        ]
-        self._waiting: set[_Chunk] = set()
-        self._heap: list[_Entry] = []
+        ])  # fmt: skip
         self._counted = False
         step = STEP if users is None else USERS_STEP
         self._most = min(step, max(200, 4 * step // len(shards)))  # many shards together read no more than a few
@@ -209,48 +184,14 @@ class Merge:
         self.stopped: Position | None = None
         self.records: dict[bytes, Any] = {}
 
-    def next(self, count: int) -> Op[list[ListEntry]]:
-        """See Source."""
-        out: list[ListEntry] = []
-        while len(out) < count and self.stopped is None:
-            if self._asking:
-                yield from self._ask()
-            if not self._heap:
-                break
-            entry = self._heap[0]
-            chunk = entry.chunk
-            if chunk in self._waiting:
-                if self.looked >= self._budget:
-                    login, ref = entry.key
-                    self.stopped = login, ref.decode("utf-8", "surrogateescape")
-                    break
-                self._asking = list(self._waiting)
-                continue
-            many = count - len(out) if len(self._heap) == 1 else 1  # the only chunk left has all that come next
-            part = chunk.flat[chunk.at : chunk.at + 2 * many]
-            out += [(whole(login), ref, chunk.shard) for ref, login in by_two(part)]
-            chunk.at += len(part)
-            if chunk.at < len(chunk.flat):
-                entry.key = chunk.key
-                heapq.heapreplace(self._heap, entry)
-            else:
-                heapq.heappop(self._heap)
-                self._push(chunk)
-        return out
+    def _stops_at(self, place: Place) -> bool:
+        if self.looked < self._budget:
+            return False
+        login, ref = place
+        self.stopped = login, ref.decode("utf-8", "surrogateescape")
+        return True
 
-    def _push(self, chunk: _Chunk) -> None:
-        if chunk.at == len(chunk.flat):
-            if chunk.done:
-                return
-            self._waiting.add(chunk)
-        heapq.heappush(self._heap, _Entry(chunk))
-
-    def _ask(self) -> Op[None]:
-        chunks, self._asking = self._asking, []
-        if self._waiting:
-            self._heap = [entry for entry in self._heap if entry.chunk not in self._waiting]
-            heapq.heapify(self._heap)
-            self._waiting.clear()
+    def _ask(self, chunks: list[_Chunk]) -> Op[None]:
         replies = yield [
             chunk.call(self._ctx, self._size, self._most, self._login_range, with_records=self._with_records)
             for chunk in chunks
@@ -266,8 +207,6 @@ class Merge:
         self._counted, self._with_records = True, False
         if self._users is not None:
             yield from _test_refs(self._ctx, chunks, self._login_range)
-        for chunk in chunks:
-            self._push(chunk)
 
 
 class Gathered:

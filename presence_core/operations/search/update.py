@@ -46,7 +46,7 @@ class NewNames(NamedTuple):
         """By these it is found, also where one of both stays: then its entries stay, too."""
         if self == STAY:
             return []
-        return entries(ctx.indexes, uid, self.name or "", self.aliases or "")
+        return entries(ctx.cache.indexes, uid, self.name or "", self.aliases or "")
 
     def change(self, name: str, aliases: str) -> bool:
         """Whether these names are others."""
@@ -117,7 +117,7 @@ def _update(ctx: Context, uid: str, sid: str, digest: bytes, changes: Changes) -
         )
     former = text(reply.name), text(reply.aliases)
     if reply.session.state == LIVE and changes.names.change(*former):
-        found = [*entries(ctx.indexes, uid, *former), *changes.names.entries(ctx, uid)]
+        found = [*entries(ctx.cache.indexes, uid, *former), *changes.names.entries(ctx, uid)]
         yield from remove_stale_words(ctx, s, uid, found)
     return (yield from judge(ctx, s, uid, sid, reply.session))
 
@@ -149,7 +149,7 @@ def _update_call(
     return call_of(
         UPDATE_SESSION, keys, *words, *attributes,
         given_now=ctx.now,
-        packed_policy=ctx.policy,
+        packed_policy=ctx.cache.policy,
         uid=uid,
         sid=sid,
         digest=digest,
@@ -188,7 +188,7 @@ def _update_person(ctx: Context, uid: str, names: NewNames) -> Op[int]:
         changed, former = changed + reply.changed, former | dict.fromkeys(reply.former)
     pairs = [(text(name), text(aliases)) for name, aliases in former]
     if any(names.change(*pair) for pair in pairs):
-        found = [entry for pair in pairs for entry in entries_of_person(ctx.indexes, uid, *pair)]
+        found = [entry for pair in pairs for entry in entries_of_person(ctx.cache.indexes, uid, *pair)]
         yield from remove_stale_words(ctx, s, uid, [*found, *names.entries(ctx, uid)])
     return changed
 

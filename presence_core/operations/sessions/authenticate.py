@@ -80,6 +80,8 @@ def _authentication(field: str, sid: str, methods: object, mfa: object, began: o
         raise InvalidArgument(
             field, "must be of a session of the user, not of staff on behalf of the user", "on_behalf"
         )
+    if check.is_mirrored(sid):
+        raise InvalidArgument(field, "must not be of a mirrored session: the site does not ask us about it", "mirrored")
     packed = check.authentication(methods, mfa) or "0"
     return Authentication(packed, "" if began is None else check.time_ms("began", began))
 
@@ -166,6 +168,8 @@ def require_sign_in(
         raise InvalidArgument(
             "session_id", "must not be of a session of staff on behalf of the user: kick it instead", "on_behalf"
         )
+    if sid and check.is_mirrored(sid):
+        raise InvalidArgument("session_id", "must not be of a mirrored session: kick it instead", "mirrored")
     kept = check.kept_ids(keep, sid)
     request = DemandRequest(
         check.uid(uid),
@@ -184,7 +188,7 @@ def require_sign_in(
     found = {item.session_id: item for item in found_rows(uid, raw) if item.session_id not in kept}
     yield from settle_stale(ctx, s, [(uid, sid) for sid, item in found.items() if item.state == scripts.NO_RECORD])
     every = [sid for sid, item in found.items() if item.state == scripts.LIVE]
-    live = [sid for sid in every if not check.is_on_behalf(sid)]
+    live = [sid for sid in every if not check.is_on_behalf(sid) and not check.is_mirrored(sid)]
     raw, *acknowledged = yield [request.call(ctx, s, live), *wait_calls(ctx, [s])]
     reply, replicas = scripts.REQUIRE_SIGN_IN.reply(raw), read_confirmations(ctx, [s], acknowledged)
     hold_demand(ctx, replicas, request, reply.at, {sid: found[sid].row.login for sid in reply.session_ids})

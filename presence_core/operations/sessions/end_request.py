@@ -71,7 +71,7 @@ class EndRequest:
         )
         records = [shard.record(uid, session_id) for session_id in known]
         keys = (*shard.lists, *shard.of_user(uid), *named, *records)
-        return call_of(END_SESSIONS, keys, *known, *keep, given_now=ctx.now, packed_policy=ctx.policy, uid=uid,
+        return call_of(END_SESSIONS, keys, *known, *keep, given_now=ctx.now, packed_policy=ctx.cache.policy, uid=uid,
                        end_reason=self.end_reason, cause=self.cause, by=self.by, block_for=self.block_for,
                        recorded_by="silent" if self.silent else "audit", began=began, mode=mode,
                        number_of_records=len(known), **self.texts)  # fmt: skip

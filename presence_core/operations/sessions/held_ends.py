@@ -143,7 +143,7 @@ def set_again(ctx: Context, s: Shard, block: Block) -> Call:
     """Set a block again, as of when it was set, merged with the block that there is now. Changes nothing where it is
     still in force, where it has ended, or where staff have changed or removed it since."""
     end = "" if block.until is None else f"={as_ms(block.until)}"
-    return call_of(BLOCK_USER, (s.block(block.uid), s.blocks, s.audit), given_now=ctx.now, packed_policy=ctx.policy,
-                   uid=block.uid, by=block.by, reason=block.reason, message=block.message or "",
-                   tickets="\n".join(block.tickets), given_end=end, mode="again", given_at=as_ms(block.at),
-                   given_changed=_changed(block))  # fmt: skip
+    return call_of(BLOCK_USER, (s.block(block.uid), s.blocks, s.audit), given_now=ctx.now,
+                   packed_policy=ctx.cache.policy, uid=block.uid, by=block.by,
+                   reason=block.reason, message=block.message or "", tickets="\n".join(block.tickets),
+                   given_end=end, mode="again", given_at=as_ms(block.at), given_changed=_changed(block))  # fmt: skip

@@ -78,9 +78,9 @@ def _login_call(ctx: Context, s: Shard, row: LoginRow, secret: bytes) -> Call:
     keys = (*s.lists, s.labels, s.words, s.block(row.uid), *s.of_user(row.uid), s.record(row.uid, row.session_id),
             s.block_rules, s.ids, s.idp, *_odd_keys(s, row))  # fmt: skip
     return call_of(
-        LOGIN, keys, *fields, *entries(ctx.indexes, row.uid, row.name, row.aliases),
+        LOGIN, keys, *fields, *entries(ctx.cache.indexes, row.uid, row.name, row.aliases),
         given_now=ctx.now,
-        packed_policy=ctx.policy,
+        packed_policy=ctx.cache.policy,
         uid=row.uid,
         sid=row.session_id,
         digest=secret_digest(secret),
@@ -99,15 +99,15 @@ def _login_call(ctx: Context, s: Shard, row: LoginRow, secret: bytes) -> Call:
         given_login=str(row.login_at),
         given_seen=str(row.last_seen),
         declared=row.facets,
-        index_address="1" if "ip" in ctx.indexes else "0",
-        id_digest=id_digest(row.session_id, len(ctx.keys.shards)) if "uid" in ctx.indexes else "",
+        index_address="1" if "ip" in ctx.cache.indexes else "0",
+        id_digest=id_digest(row.session_id, len(ctx.keys.shards)) if "uid" in ctx.cache.indexes else "",
         methods=row.authentication,
         packed_odd=_odd(ctx, row),
         place=row.place,
         full_ip=row.ip,
         no_address=settings.no_address,
         idp_end=str(row.idp_end),
-        link=row.idp if "idp" in ctx.indexes else "",
+        link=row.idp if "idp" in ctx.cache.indexes else "",
         number_of_words=str(len(fields)),
     )  # fmt: skip
 
@@ -125,7 +125,7 @@ def _odd(ctx: Context, row: LoginRow) -> str:
     if not row.device_id or not (ctx.settings.keep_devices or ctx.settings.max_sessions_per_device):
         return ""
     devices = digests(ctx, row.uid, row.device_id)
-    given = {"devices": devices, "rotated": ctx.device_key_at, "keep": ctx.settings.keep_devices}
+    given = {"devices": devices, "rotated": ctx.cache.device_key_at, "keep": ctx.settings.keep_devices}
     return json.dumps(given) if devices else ""
 
 
@@ -167,9 +167,9 @@ class BeginCall:
             labels[client] = labels[agent] = None
             secret = secret_digest(attempt.secret)
             attempt.core = _CORE.pack(row.idle, row.absolute, secret, client[0], agent[0]) + row.ip
-            words = entries(ctx.indexes, row.uid, row.name, row.aliases)
+            words = entries(ctx.cache.indexes, row.uid, row.name, row.aliases)
             fields = row.given_words()
-            digest = id_digest(row.session_id, len(ctx.keys.shards)) if "uid" in ctx.indexes else ""
+            digest = id_digest(row.session_id, len(ctx.keys.shards)) if "uid" in ctx.cache.indexes else ""
             rows += (attempt.core, str(row.login_at), str(row.last_seen), digest, row.authentication, row.facets,
                      row.place, str(len(fields)), *fields, str(len(words)), *words)  # fmt: skip
         labels.pop((NO_LABEL, b""), None)
@@ -180,7 +180,7 @@ class BeginCall:
             ttl="1" if settings.record_ttl else "0",
             most_sessions=str(self.max_sessions),
             most_labels=str(MAX_LABELS),
-            index_addresses="1" if "ip" in ctx.indexes else "0",
+            index_addresses="1" if "ip" in ctx.cache.indexes else "0",
             label_count=str(len(labels)),
         )  # fmt: skip
 

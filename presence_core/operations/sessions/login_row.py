@@ -63,8 +63,10 @@ class LoginRow:
         return [word for pair in pairs if pair[1] for word in pair]
 
 
-def check_row(settings: Settings, visitor: VisitorFields, given: Mapping[str, Any], new_id: str) -> LoginRow:
-    """Read every argument of one login."""
+def check_row(
+    settings: Settings, visitor: VisitorFields, given: Mapping[str, Any], new_id: str, imported: bool = False
+) -> LoginRow:
+    """Read every argument of one login. Only an imported one may have the id of a mirrored session."""
     idle, absolute = settings.timeouts(given.get("idle_timeout"), given.get("absolute_timeout"))
     session_id = given.get("session_id")
     session_id = new_id if session_id is None else check.session_id(session_id)
@@ -76,6 +78,10 @@ def check_row(settings: Settings, visitor: VisitorFields, given: Mapping[str, An
     elif check.is_on_behalf(session_id):
         raise InvalidArgument(
             "session_id", f"must not begin with {check.ON_BEHALF_PREFIX} without on_behalf_by", "on_behalf"
+        )
+    elif check.is_mirrored(session_id) and not imported:
+        raise InvalidArgument(
+            "session_id", f"must not begin with {check.MIRROR_PREFIX}: presence mirror makes such ids", "mirrored"
         )
     attributes = check.attributes(given.get("attributes"))
     return LoginRow(
@@ -136,7 +142,7 @@ def check_many_row(
     unknown = given.keys() - (_IMPORT_ARGUMENTS if imported else _ARGUMENTS)
     if unknown:
         raise InvalidArgument(sorted(map(str, unknown))[0], "is not an argument of login", "unknown")
-    row = check_row(settings, visitor, given, new_id)
+    row = check_row(settings, visitor, given, new_id, imported)
     if imported and given.get("login_at") is not None:
         row.login_at = check.time_ms("login_at", given["login_at"])
         seen = given.get("last_seen")

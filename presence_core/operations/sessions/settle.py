@@ -38,7 +38,7 @@ def _settle_call(ctx: Context, shard: Shard, pairs: list[Pair], mode: str) -> Ca
     if mode == "repair":
         keys.append(shard.labels)
     refs = [part for uid, sid in pairs for part in (places[uid], sid)]
-    return call_of(SETTLE_SESSIONS, keys, *places, *refs, given_now=ctx.now, packed_policy=ctx.policy, mode=mode,
+    return call_of(SETTLE_SESSIONS, keys, *places, *refs, given_now=ctx.now, packed_policy=ctx.cache.policy, mode=mode,
                    users_given=len(places))  # fmt: skip
 
 

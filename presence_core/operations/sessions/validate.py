@@ -143,7 +143,7 @@ def validate_call(
 ) -> Call:
     """The call that asks for one session; ``VALIDATE.reply`` reads its reply."""
     keys = (s.sessions, s.deadlines, s.users, s.closing, s.meta, f"{s.record_prefix}{uid}:{sid}",
-            *((s.addresses,) if ip and "ip" in ctx.indexes else ()))  # fmt: skip
+            *((s.addresses,) if ip and "ip" in ctx.cache.indexes else ()))  # fmt: skip
     return call_of(scripts.VALIDATE, keys, ctx.now, uid, sid, digest, "1" if touch else "0", ip, max_age)
 
 

@@ -117,7 +117,6 @@ class _Denied(MergePart):
 
     def __init__(self, rows: Iterable[_DeniedRow], index: int) -> None:
         super().__init__()
-        self.done = True
         self._places = sorted((row.place for row in rows), reverse=True)
         by_place = {row.place: row.entry for row in rows}
         self.items = [((place[0], -index), _Item(place[0], entry=by_place[place])) for place in self._places]

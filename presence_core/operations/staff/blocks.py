@@ -51,7 +51,7 @@ def block(
     shard = ctx.shard(owner)
     keys = (shard.block(owner), shard.blocks, shard.audit)
     mode = "shorten" if shorten else "merge"
-    call = call_of(scripts.BLOCK_USER, keys, given_now=ctx.now, packed_policy=ctx.policy, uid=owner, by=actor,
+    call = call_of(scripts.BLOCK_USER, keys, given_now=ctx.now, packed_policy=ctx.cache.policy, uid=owner, by=actor,
                    reason=note, message=public, tickets=case, given_end=end, mode=mode, given_at="",
                    given_changed="")  # fmt: skip
     reply, *replica_replies = yield [call, *wait_calls(ctx, [shard])]
@@ -79,7 +79,7 @@ def unblock(ctx: Context, uid: object, by: object, reason: object) -> Op[bool]:
     yield CHECKED
     shard = ctx.shard(owner)
     keys = (shard.block(owner), shard.blocks, shard.audit)
-    [reply] = yield [call_of(scripts.UNBLOCK_USER, keys, ctx.now, ctx.policy, owner, actor, note)]
+    [reply] = yield [call_of(scripts.UNBLOCK_USER, keys, ctx.now, ctx.cache.policy, owner, actor, note)]
     ctx.held.pop(("block", owner), None)
     return scripts.UNBLOCK_USER.reply(reply)
 

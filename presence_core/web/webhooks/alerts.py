@@ -13,7 +13,7 @@ from presence_core import validation as check
 from presence_core.errors import InvalidArgument
 from presence_core.fork_safety import renew_in_child
 from presence_core.logs import fields
-from presence_core.models import Alert, AlertCount
+from presence_core.models import Alert, AlertCount, PersonAlert
 from presence_core.web.webhooks.signed_post import URL_RULE, SignedPost, host_of_url, is_http
 
 MAX_LIMIT: Final = 1_000_000_000
@@ -29,6 +29,8 @@ class AlertWebhook:
 
     url, secret: as those of ``Webhooks``. ends, logins: the limits per minute, 1…1,000,000,000; a count without a limit
     is not checked. An alert is sent when a count goes above its limit, and one when it is back at the limit or below.
+    people: send one also for each login of a person on the shared watch list (``save_item("watch", uid, …,
+    shared=True)``), within about 10 seconds; not for sessions of staff on behalf of them.
 
     An alert that is not answered with 2xx within ``timeout`` seconds (0.05…60) is tried again after 1 s, 2 s, 4 s, … up
     to ``max_wait`` (0.01…3600). After ``give_up`` seconds (1…604,800) it is dropped, logged and counted in ``dropped``.
@@ -42,6 +44,7 @@ class AlertWebhook:
         *,
         ends: int | None = None,
         logins: int | None = None,
+        people: bool = False,
         timeout: float = 10.0,
         max_wait: float = 60.0,
         give_up: float = 600.0,
@@ -52,8 +55,11 @@ class AlertWebhook:
         self.limits: Mapping[AlertCount, int] = {
             count: check.whole(count, limit, 1, MAX_LIMIT) for count, limit in given.items() if limit is not None
         }
-        if not self.limits:
-            raise InvalidArgument("ends", "or logins must be given: the limit per minute", "required")
+        if not isinstance(people, bool):
+            raise InvalidArgument("people", "must be True or False", "wrong_type")
+        self.people = people  #: whether logins of the people on the shared watch list are sent
+        if not self.limits and not people:
+            raise InvalidArgument("ends", "or logins must be given, the limit per minute, or people", "required")
         self._url = url
         self._post = SignedPost(secret, timeout=timeout, max_wait=max_wait, give_up=give_up)
         self._timeout = timeout
@@ -76,7 +82,7 @@ class AlertWebhook:
         """Alerts that were given up."""
         return self._post.dropped
 
-    def send(self, alert: Alert) -> None:
+    def send(self, alert: Alert | PersonAlert) -> None:
         """Send an alert, without waiting for it. Starts the thread if it does not run."""
         try:
             self._waiting.put_nowait(_body(alert))
@@ -108,14 +114,15 @@ class AlertWebhook:
             self._post.deliver(self._url, body, self._stopping.wait)
 
 
-def _body(alert: Alert) -> dict[str, Any]:
-    return {
+def _body(alert: Alert | PersonAlert) -> dict[str, Any]:
+    body: dict[str, Any] = {
         "id": uuid4().hex,
         "type": alert.type,
         "at": alert.at.isoformat(timespec="milliseconds"),
         "namespace": alert.namespace,
-        "count": alert.count,
-        "per_minute": alert.per_minute,
-        "limit": alert.limit,
-        "text": alert.sentence,
     }
+    if isinstance(alert, PersonAlert):
+        body |= {"uid": alert.uid, "session_id": alert.session_id}
+    else:
+        body |= {"count": alert.count, "per_minute": alert.per_minute, "limit": alert.limit}
+    return body | {"text": alert.sentence}

@@ -5,6 +5,8 @@
 const STALE_TICKS = 3; // data older than so many refreshes is not called recent any more
 const PADDING = 8; // px, of a cell, as in the style sheet
 const NARROWEST = 70; // px: no text column is made narrower
+const GAP = 6; // px before a badge, and
+const SHORTEST = 36; // px of the text in front of badges, as in the style sheet
 const PENDING = 5_000; // ms that ticks of this browser count before the server has heard of them
 
 const tables = new WeakMap();
@@ -26,6 +28,19 @@ function element(tag, attributes = {}, ...children) {
 /** Set a text only if it is another one, so that nothing is drawn again for nothing. */
 function write(node, text) {
   if (node.textContent !== text) node.textContent = text;
+}
+
+/** Show a note and badges behind the text of a cell, in one line with it; none if the row has none for it. */
+function mark(cell, shown, marks) {
+  const wanted = marks ? JSON.stringify(marks) : "";
+  if ((cell.dataset.marks ?? "") === wanted) return;
+  cell.dataset.marks = wanted;
+  cell.replaceChildren(shown);
+  if (!marks) return;
+  const line = element("div", { class: "marked" }, shown);
+  if (marks.note) line.append(element("small", { dir: "auto", title: marks.note }, marks.note));
+  for (const [word, title] of marks.badges) line.append(element("mark", { title }, word));
+  cell.append(line);
 }
 
 function label(node, text) {
@@ -197,7 +212,7 @@ class RecordTable {
 
   /** Text columns are as wide as their texts. Where the table is wider than its place, the widest of them give way. */
   fit() {
-    const texts = this.data.rows.map((row) => row.cells.filter((cell) => typeof cell === "string"));
+    const texts = this.data.rows.map((row) => [row.cells.filter((cell) => typeof cell === "string"), row.marks]);
     const shape = JSON.stringify([this.place.clientWidth, this.shape, texts]);
     if (shape === this.fitted && this.overhang() <= this.accepted) return;
     this.fitted = shape;
@@ -208,13 +223,23 @@ class RecordTable {
     const columns = this.data.columns
       .filter((column) => column.kind === "text" || column.kind === "name")
       .map((column) => this.head.querySelector(`[data-column="${CSS.escape(column.name)}"]`))
-      .map((head) => ({ head: head.firstChild.offsetWidth, text: head.clientWidth - 2 * PADDING }));
+      .map((head) => ({
+        least: Math.max(head.firstChild.offsetWidth, this.badges(head.dataset.column)),
+        text: head.clientWidth - 2 * PADDING,
+      }));
     let widest = Math.ceil(Math.max(0, ...columns.map((column) => column.text)));
     for (; excess > 0 && widest > NARROWEST; widest--) {
-      excess -= columns.filter(({ head, text }) => text >= widest && head < widest).length;
+      excess -= columns.filter(({ least, text }) => text >= widest && least < widest).length;
     }
     table.style.setProperty("--widest", `${widest}px`);
     this.accepted = this.overhang();
+  }
+
+  /** The widest badges of a column, with the start of the text before them, px. They do not give way. */
+  badges(column) {
+    const lines = this.body.querySelectorAll(`[data-column="${CSS.escape(column)}"] > .marked:has(mark)`);
+    const width = (mark) => mark.offsetWidth + GAP;
+    return Math.max(0, ...[...lines].map((line) => [...line.querySelectorAll("mark")].map(width).reduce((a, b) => a + b, SHORTEST)));
   }
 
   /** Pixels by which the table is wider than its place. */
@@ -268,10 +293,11 @@ class RecordTable {
     this.data.columns.forEach((column, at) => {
       const value = row.cells[at];
       const { cell, shown } = line.fields[at];
-      cell.classList.toggle("empty", value === "" || value === null);
+      cell.classList.toggle("empty", (value === "" || value === null) && !row.marks[column.name]);
       if (column.kind === "name" || column.kind === "text") {
         write(shown, value);
         if (shown.title !== value) shown.title = value;
+        mark(cell, shown, row.marks[column.name]);
       } else if (shown.dataset.at !== String(value)) {
         shown.dataset.at = String(value);
         shown.dateTime = value === null ? "" : new Date(value).toISOString();

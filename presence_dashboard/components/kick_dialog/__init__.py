@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from functools import partial
 from typing import Final
 
@@ -20,7 +20,7 @@ from presence_core import Block, Ended, InvalidArgument, OutcomeUnknown, Presenc
 from presence_dashboard import access, drafts, texts
 from presence_dashboard.actions import kick_and_block
 from presence_dashboard.actions.kick_and_block import ActionDetails, KickOutcome
-from presence_dashboard.components import account, notifications, saved_phrases
+from presence_dashboard.components import account, notifications, saved_phrases, session_facts
 from presence_dashboard.components.block_choice import BlockEnd, choose_block_end
 from presence_dashboard.components.kick_dialog.acts import (
     BLOCK,
@@ -35,7 +35,7 @@ from presence_dashboard.components.kick_dialog.acts import (
 )
 from presence_dashboard.components.kick_dialog.timeout_choice import NewTimeouts, choose_timeouts
 from presence_dashboard.components.notifications import Notification
-from presence_dashboard.components.session_facts import session_preview, time_of_day
+from presence_dashboard.components.session_facts import flags, session_preview, time_of_day
 from presence_dashboard.components.tickets import ticket_box
 from presence_dashboard.data import shared_reads
 from presence_dashboard.data.browser_tab import local_time, this_tab
@@ -387,6 +387,7 @@ def _targets(request: DialogRequest) -> None:
 
 
 def _person(session: Session) -> None:
+    theirs = session_facts.their_zone(session, access.current(touch=False))
     _facts(
         {
             texts.LABEL_NAME: session.name,
@@ -394,11 +395,22 @@ def _person(session: Session) -> None:
             texts.LABEL_DEVICE: session.device,
             texts.LABEL_BROWSER: texts.browser_on(session.browser, session.os),
             texts.LABEL_IP: session.ip,
-            texts.LABEL_LOGIN: texts.login_at(
-                time_of_day(session.login_at), since(session.login_at, datetime.now(UTC))
-            ),
+            **_if_known(texts.LABEL_PLACE, session.place.words if session.place else None),
+            **_if_known(texts.LABEL_TIME_ZONE, session_facts.zone_words(theirs, with_time=True)),
+            texts.LABEL_LOGIN: _with_age(session.login_at, theirs),
+            texts.LABEL_LAST_ACTIVE: _with_age(session.last_seen, theirs),
+            **_if_known(texts.LABEL_FLAGS, ", ".join(flags(session))),
         }
     )
+
+
+def _with_age(at: datetime, theirs: tzinfo | None) -> str:
+    shown = texts.login_at(time_of_day(at), since(at, datetime.now(UTC)))
+    return f"{shown}{session_facts.time_there(at, theirs)}"
+
+
+def _if_known(label: str, value: str | None) -> dict[str, str | None]:
+    return {label: value} if value else {}
 
 
 def _facts(facts: dict[str, str | None]) -> None:

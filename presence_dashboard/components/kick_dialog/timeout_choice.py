@@ -12,7 +12,7 @@ import streamlit as st
 from presence_core import Session
 from presence_core.models.timeouts import is_longer, predict
 from presence_dashboard import access, texts
-from presence_dashboard.components.session_facts import html_table, text_cell, time_cell
+from presence_dashboard.components.session_facts import device_cell, html_table, text_cell, time_cell
 from presence_dashboard.data.store import open_store
 from presence_dashboard.format import DAY, HOUR, MINUTE, span
 
@@ -75,7 +75,7 @@ def _expiry_table(sessions: Sequence[Session], changed: Sequence[Session]) -> No
     listed = sessions[:LISTED]
     html_table(
         {
-            texts.LABEL_DEVICE: [text_cell(session.device or texts.PERSON_NO_DEVICE) for session in listed],
+            texts.LABEL_DEVICE: [device_cell(session, with_address=True) for session in listed],
             texts.LABEL_LOGIN: [time_cell(session.login_at) for session in listed],
             texts.LABEL_LAST_ACTIVE: [time_cell(session.last_seen) for session in listed],
             texts.LABEL_EXPIRES: [time_cell(session.expires_at) for session in listed],

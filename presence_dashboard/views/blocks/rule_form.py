@@ -8,11 +8,13 @@ from typing import Final
 import streamlit as st
 
 from presence_core import BlockRulePreview, InvalidArgument
-from presence_dashboard import texts
-from presence_dashboard.actions import block_rules
+from presence_dashboard import access, texts
+from presence_dashboard.actions import approvals, block_rules
+from presence_dashboard.actions.approvals import RulePart
 from presence_dashboard.actions.block_rules import RuleDetails, RuleMatch
+from presence_dashboard.actions.kick_and_block import ActionDetails
 from presence_dashboard.components import account, notifications
-from presence_dashboard.components.block_choice import BLOCKS
+from presence_dashboard.components.block_choice import RULE_ENDS, entered_rule, rule_fields
 from presence_dashboard.components.buttons import live_button
 from presence_dashboard.components.notifications import Notification
 from presence_dashboard.components.tickets import ticket_box
@@ -21,15 +23,8 @@ from presence_dashboard.data.store import open_store
 from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import cut, literal, minute, name, number
 from presence_dashboard.language import gettext
-from presence_dashboard.texts import english
 
 _FORM: Final = "rule-form"
-
-ENDS: Final[dict[str, int | None]] = {
-    **{label: seconds for label, seconds in BLOCKS.items() if seconds},
-    english.RULE_UNTIL_REMOVED: None,
-}
-"""English label → seconds; None: until removed."""
 
 
 @dataclass(slots=True)
@@ -55,8 +50,8 @@ def rule_form() -> None:
         return
     with st.container(border=True, key="rule-form-box", width=760):
         must_sign_in_again = account.must_sign_in_again("rule")
-        _match_fields(form.number)
-        match = _entered_match(form.number)
+        rule_fields(str(form.number))
+        match = entered_rule(str(form.number))
         if form.match != match:
             form.preview = form.problem = None
         with st.container(horizontal=True, gap="small"):
@@ -67,7 +62,7 @@ def rule_form() -> None:
         if form.preview is None:
             st.caption(texts.RULE_PREVIEW_FIRST)
         else:
-            _confirm(form, match, form.preview, disabled=this_tab().away or must_sign_in_again)
+            _confirm(form, match, form.preview, must_sign_in_again=must_sign_in_again)
 
 
 def _this_form() -> _Form:
@@ -88,46 +83,8 @@ def _reset(form: _Form) -> None:
     form.is_open = False
 
 
-def _match_fields(key: int) -> None:
-    kind = st.segmented_control(
-        texts.RULE_KIND,
-        [english.RULE_NETWORK, english.RULE_COUNTRY, english.RULE_VERSION],
-        default=english.RULE_NETWORK,
-        format_func=gettext,
-        required=True,
-        key=f"rule-kind-{key}",
-    )
-    if kind == english.RULE_VERSION:
-        with st.container(horizontal=True, gap="small"):
-            st.text_input(texts.LABEL_APP, key=f"rule-app-{key}", max_chars=64)
-            st.text_input(texts.RULE_VERSION_FIELD, key=f"rule-version-{key}", max_chars=64)
-        st.caption(texts.RULE_LIES)
-        return
-    if kind == english.RULE_COUNTRY:
-        st.text_input(texts.RULE_COUNTRY_FIELD, key=f"rule-country-{key}", max_chars=2, placeholder="FR")
-        st.caption(texts.RULE_PLACES)
-        return
-    st.text_input(
-        texts.RULE_NETWORK_FIELD, key=f"rule-network-{key}", max_chars=64, placeholder=texts.RULE_NETWORK_HINT
-    )
-    st.caption(texts.RULE_NAT)
-
-
-def _entered_match(key: int) -> RuleMatch:
-    """What the fields hold now. A callback asks too: a click may send the last field with it."""
-
-    def entered(field: str) -> str:
-        return str(st.session_state.get(f"rule-{field}-{key}") or "").strip()
-
-    if entered("kind") == english.RULE_VERSION:
-        return RuleMatch(app=entered("app"), app_version=entered("version"))
-    if entered("kind") == english.RULE_COUNTRY:
-        return RuleMatch(country=entered("country"))
-    return RuleMatch(network=entered("network"))
-
-
 def _preview(form: _Form) -> None:
-    match = _entered_match(form.number)
+    match = entered_rule(str(form.number))
     form.match, form.preview, form.problem = match, None, None
     try:
         form.preview = block_rules.preview(open_store().presence, match)
@@ -135,8 +92,9 @@ def _preview(form: _Form) -> None:
         form.problem = plain(error)
 
 
-def _confirm(form: _Form, match: RuleMatch, preview: BlockRulePreview, *, disabled: bool) -> None:
+def _confirm(form: _Form, match: RuleMatch, preview: BlockRulePreview, *, must_sign_in_again: bool) -> None:
     key, shown = form.number, _words(preview)
+    asks = preview.is_wide and access.current().four_eyes is not None
     st.markdown(
         texts.rule_preview(
             shown,
@@ -149,36 +107,54 @@ def _confirm(form: _Form, match: RuleMatch, preview: BlockRulePreview, *, disabl
     )
     if preview.is_wide:
         st.warning(texts.RULE_WIDE if preview.network else texts.RULE_WIDE_COUNTRY)
+    if asks:
+        st.info(texts.ASK_WIDE)
     with st.form(f"rule-{key}", border=False, enter_to_submit=False):
         reason = st.text_area(texts.REASON, key=f"rule-reason-{key}", max_chars=500, height=72)
         message = st.text_area(
             texts.MESSAGE, key=f"rule-message-{key}", max_chars=500, height=72, help=texts.RULE_MESSAGE_HELP
         )
         with st.container(horizontal=True, gap="small"):
-            end = st.selectbox(texts.RULE_FOR, list(ENDS), index=1, format_func=gettext, key=f"rule-end-{key}")
+            end = st.selectbox(texts.RULE_FOR, list(RULE_ENDS), index=1, format_func=gettext, key=f"rule-end-{key}")
             ticket = ticket_box(f"rule-ticket-{key}", in_form=True)
         typed = None
-        if preview.is_wide:
+        if preview.is_wide and not asks:
             typed = st.text_input(texts.rule_type_wide(preview.words), key=f"rule-typed-{key}", max_chars=64).strip()
         problem = st.container()
         pressed = st.form_submit_button(
-            texts.RULE_CONFIRM,
+            texts.ASK_ADMIN if asks else texts.RULE_CONFIRM,
             type="primary",
-            disabled=disabled,
+            disabled=this_tab().away or (must_sign_in_again and not asks),
             on_click=notifications.check,
-            args=("block_rules", block_rules.ADD),
+            args=("block_rules", approvals.ASK if asks else block_rules.ADD),
         )
     if not pressed:
         return
     if not reason.strip():
         problem.warning(texts.REASON_MISSING)
+    elif asks:
+        given = ActionDetails(reason.strip(), message.strip() or None, ticket)
+        problem.warning(_ask(form, RulePart(match, preview.sessions, RULE_ENDS[end], preview.words), given))
     elif preview.is_wide and typed != preview.words:
         problem.warning(texts.RULE_WIDE_MISSING)
     else:
-        details = RuleDetails(reason.strip(), message.strip() or None, ticket, ENDS[end], typed)
+        details = RuleDetails(reason.strip(), message.strip() or None, ticket, RULE_ENDS[end], typed)
         sentence = _add(form, match, preview, details)
         if sentence is not None:
             problem.warning(sentence)
+
+
+def _ask(form: _Form, rule: RulePart, details: ActionDetails) -> str:
+    """Ask another admin and close the form; or return why no one could be asked."""
+    store = open_store()
+    try:
+        asked = approvals.ask(store.presence, None, rule, details)
+    except REFUSALS as error:
+        return texts.action_failed(plain(error))
+    notifications.notify(Notification("done", texts.asked(local_time(asked.until))))
+    approvals.requests(store, fresh=True)
+    _reset(form)
+    st.rerun()
 
 
 def _add(form: _Form, match: RuleMatch, preview: BlockRulePreview, details: RuleDetails) -> str | None:

@@ -64,6 +64,8 @@ def page() -> None:
         return
     if found is not None:
         people_list.offer_others(found, "person")
+        if found.uid is None and not actor.masked:
+            people_list.did_you_mean(people_list.meant_texts(query.person or ""), "person")
     read_page, count = page_reader(view, open_store(), query, actor), partial(count_entries, view, open_store(), query)
     rows = load_rows(paged, query, read_page, height=320, may_retry=True, count=partial(count, actor))
     if rows:

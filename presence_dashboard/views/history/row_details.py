@@ -35,7 +35,7 @@ def show(row: Ended | Block | Job | AuditEntry, actor: Actor) -> None:
             if isinstance(row, Block)
             else _entry(row, actor)
         )
-        session_facts.show_facts(facts)
+        session_facts.show_facts(facts, session_facts.their_zone(row, actor) if isinstance(row, Ended) else None)
         if row.uid:
             st.page_link("views/person/person.py", label=texts.HISTORY_OPEN_PERSON, query_params={"q": row.uid})
 
@@ -60,6 +60,7 @@ def _end(session: Ended, actor: Actor) -> dict[str, str | datetime | None]:
         texts.LABEL_LAST_IP: None if hides_ip or session.last_ip == session.ip else session.last_ip,
         texts.LABEL_PLACE: session_facts.place(session, actor),
         texts.LABEL_NETWORK: session_facts.provider(session, actor),
+        texts.LABEL_TIME_ZONE: session_facts.zone_words(session_facts.their_zone(session, actor)),
         texts.LABEL_LOGIN: session.login_at,
         texts.LABEL_LOGIN_BEFORE: session_facts.login_before(session, actor),
         texts.LABEL_LAST_ACTIVE: session.last_seen,
@@ -123,7 +124,8 @@ def _job(job_id: str, actor: Actor) -> None:
             texts.FACT_UPDATED: job.updated,
             texts.FACT_FINISHED: job.finished,
             texts.LABEL_BY: job.by,
-            texts.FACT_FILTER: history_query.filter_in_words(job, actor, zone()) or texts.BULK_EVERYONE,
+            texts.FACT_FILTER: history_query.filter_in_words(job.filter, job.created, actor, zone())
+            or texts.BULK_EVERYONE,
             texts.LABEL_REASON: job.reason,
             texts.LABEL_MESSAGE: job.message,
             texts.LABEL_TICKET: job.ticket,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 import streamlit as st
@@ -19,7 +19,6 @@ from presence_dashboard.data.store import Reading
 from presence_dashboard.format import exact
 from presence_dashboard.roles import SignedOut
 from presence_dashboard.time_range import format_range
-from presence_dashboard.views.live.free_range import forget_selection
 from presence_dashboard.views.live.latest_activity import kick_words, person_row
 
 MAX_SHOWN: Final = 50
@@ -27,7 +26,7 @@ KEEP: Final = 29.5
 
 
 def kicks_at(samples: Sequence[Sample], picked: datetime, seconds: float) -> None:
-    """Draw the kicks of the mark nearest to the clicked time. seconds: length of the chart's range."""
+    """Draw the kicks of the mark nearest to the clicked time, if one is near. seconds: length of the chart's range."""
     try:
         actor = access.current(touch=False)
     except SignedOut:
@@ -36,14 +35,12 @@ def kicks_at(samples: Sequence[Sample], picked: datetime, seconds: float) -> Non
         return
     mark = chart_data.kick_mark(samples, picked, seconds)
     if mark is None:
-        st.caption(texts.live_no_kicks(time_of_day(picked)))
         return
     with st.container(border=True, gap="xxsmall", key="kicks-at"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.markdown(f"**{texts.live_kicks(mark.kicked, time_of_day(mark.since), time_of_day(mark.until))}**")
             st.space("stretch")
             st.page_link("views/history/history.py", label=texts.LIVE_KICKS_HISTORY, query_params=_in_history(mark))
-            st.button(texts.LIVE_KICKS_CLOSE, key="kicks-close", type="tertiary", on_click=forget_selection)
         _list(mark, "name" in actor.masked)
 
 
@@ -67,6 +64,5 @@ def _list(mark: KickMark, masked: bool) -> None:
 
 
 def _in_history(mark: KickMark) -> dict[str, str]:
-    """The address of these kicks on the History page, whose times are whole minutes."""
-    time = format_range(mark.since, mark.until + timedelta(seconds=59))
-    return {"view": "ended", "how": "kicked", "time": time}
+    """The address of these kicks on the History page."""
+    return {"view": "ended", "how": "kicked", "time": format_range(mark.since, mark.until)}

@@ -11,12 +11,13 @@ import streamlit as st
 
 from presence_core import Ended, Presence, Session
 from presence_dashboard import access, texts
+from presence_dashboard.components import session_facts
 from presence_dashboard.components.figures import show_placeholder
 from presence_dashboard.data.browser_tab import local_time, zone
 from presence_dashboard.data.shared_reads import shared
 from presence_dashboard.data.store import Reading
 from presence_dashboard.format import clock, code, cut, exact, literal, name, since
-from presence_dashboard.roles import SignedOut
+from presence_dashboard.roles import Actor, SignedOut
 
 LENGTH: Final = 12
 
@@ -44,9 +45,13 @@ def news(presence: Presence) -> Activity:
 
 
 def merged(live: Sequence[Session], ended: Sequence[Ended]) -> tuple[Item, ...]:
-    both: tuple[Session | Ended, ...] = (*live, *ended)
-    items = [Item("login", record.login_at, record) for record in both]
-    items += [Item(record.reason, record.at, record) for record in ended]
+    return latest((*live, *ended), ended)
+
+
+def latest(logins: Sequence[Session | Ended], ends: Sequence[Ended]) -> tuple[Item, ...]:
+    """The latest of these logins and ends, newest first."""
+    items = [Item("login", record.login_at, record) for record in logins]
+    items += [Item(record.reason, record.at, record) for record in ends]
     # In the same millisecond, the end comes after the login.
     items.sort(key=lambda item: (item.at, item.kind != "login"), reverse=True)
     return tuple(items[:LENGTH])
@@ -74,18 +79,19 @@ def latest_activity() -> None:
         return
     with st.container(gap="xxsmall", key="feed"):
         for item in found.value.items:
-            _row(item, found.value.as_of, not actor.sees_names)
+            _row(item, found.value.as_of, actor)
     st.caption(texts.live_feed_as_of(local_time(found.value.as_of)))
 
 
-def _row(item: Item, now: datetime, masked: bool) -> None:
+def _row(item: Item, now: datetime, actor: Actor) -> None:
     local = clock(item.at, zone())
-    words = texts.live_row(since(item.at, now), _event(item, masked))
-    person_row(item.record, masked, item.kind, texts.live_when(exact(item.at), local), words)
+    words = texts.live_row(since(item.at, now), event_words(item, actor))
+    person_row(item.record, not actor.sees_names, item.kind, texts.live_when(exact(item.at), local), words)
 
 
 def person_row(record: Session | Ended, masked: bool, kind: str, when: str, words: str) -> None:
-    """A row that links to the person. kind: "login" or an end reason; when: the tooltip; words: safe for Markdown."""
+    """A row that links to the person, of a login with badges for its flags. kind: "login" or an end reason; when: the
+    tooltip; words: safe for Markdown."""
     shown_name = record.uid if masked else record.name or record.uid
     with st.container(horizontal=True, vertical_alignment="center", gap="xxsmall"):
         st.page_link(
@@ -96,14 +102,17 @@ def person_row(record: Session | Ended, masked: bool, kind: str, when: str, word
             query_params={"q": record.uid},
         )
         st.caption(words, width="content")
+        if kind == "login" and (badges := session_facts.badges(record)):
+            st.markdown(" ".join(f":orange-badge[{badge}]" for badge, _ in badges), width="content")
 
 
-def _event(item: Item, masked: bool) -> str:
+def event_words(item: Item, actor: Actor) -> str:
     """The event in words, safe for Markdown."""
     record = item.record
     if item.kind == "login":
-        device = None if masked else record.device
-        parts = filter(None, (device, texts.browser_on(record.browser, record.os)))
+        device = record.device if actor.sees_names else None
+        place = record.place.words if record.place and "ip" not in actor.masked else None
+        parts = filter(None, (device, texts.browser_on(record.browser, record.os), place))
         return " · ".join([texts.LIVE_LOGGED_IN, *(_inert(part) for part in parts)])
     assert isinstance(record, Ended)
     if item.kind == "kicked":

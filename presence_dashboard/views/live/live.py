@@ -26,7 +26,11 @@ from presence_dashboard.texts import english
 from presence_dashboard.views.live import count_chart, free_range
 from presence_dashboard.views.live.kicks_at import kicks_at
 from presence_dashboard.views.live.latest_activity import latest_activity
-from presence_dashboard.views.live.split_chart import split_chart
+from presence_dashboard.views.live.login_spike import login_spike
+from presence_dashboard.views.live.span_logins import Span, span_at
+from presence_dashboard.views.live.split_chart import bar_picked, split_chart
+from presence_dashboard.views.live.top_people import top_people
+from presence_dashboard.views.live.usual_hours import usual_hours
 from presence_dashboard.views.live.week_comparison import week_comparison
 
 access.stop_without_gate()
@@ -47,12 +51,16 @@ def page() -> None:
         st.fragment(_figures, run_every=this_tab().tick)()
     if not access.current().may("people"):
         week_comparison()
+        usual_hours()
         return
     left, right = st.columns(2, gap="medium")
     with left, st.container():
         st.fragment(latest_activity, run_every=this_tab().tick)()
     with right, st.container():
         week_comparison()
+    with st.container(key="top-people"):
+        top_people()
+    usual_hours()
 
 
 def _figures() -> None:
@@ -175,8 +183,12 @@ def _chart() -> None:
     if reading.failure is not None:
         caption.append(texts.updated_ago(span(reading.age)))
     st.caption("  \n".join(caption))
+    picked = picked or bar_picked()
     if picked is not None:
         kicks_at(curve.samples, picked, window.seconds)
+        login_spike(span_at(curve.samples, picked), curve.samples, is_picked=True)
+    elif free is not None:
+        login_spike(Span(*free), curve.samples, is_picked=False)
     split_chart(window, curve.samples, (end_ms - window.seconds * 1000, end_ms))
     if as_table:
         _as_table(curve, show)
@@ -224,7 +236,7 @@ def _key(curve: ChartSeries, compared_with: str, earlier: ChartSeries | None) ->
         parts.append(texts.LIVE_KEY_RUNNING)
     if any(sample.kicked for sample in curve.samples):
         parts.append(texts.LIVE_KEY_KICKS if access.may("people") else texts.LIVE_KEY_KICKS_COUNTED)
-    return [*parts, texts.LIVE_KEY_ZOOM]
+    return [*parts, *([texts.LIVE_KEY_LOGINS] if access.may("people") else []), texts.LIVE_KEY_ZOOM]
 
 
 def _in_words(curve: ChartSeries, show: tuple[CountKind, ...], seconds: float) -> Iterator[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from datetime import datetime
+from functools import cache, partial
 from typing import Any, Final, cast
 
 import altair as alt
@@ -20,10 +21,17 @@ from presence_dashboard.data.chart_data import ChartWindow, Split, SplitField
 from presence_dashboard.data.shared_reads import shared
 from presence_dashboard.data.store import Reading
 from presence_dashboard.format import cut, literal, name, number, span
-from presence_dashboard.views.live.count_chart import GREY, RED, edges_table, time_axis, value_scale
+from presence_dashboard.views.live.count_chart import GREY, RED, Layer, edges_table, moment, time_axis, value_scale
+from presence_dashboard.views.live.free_range import chart_key, forget_selection
 
 HEIGHT: Final = 220
 KEEP: Final = 59.5
+
+_PICKS: Final = "logins"
+"""The split of which a bar can be clicked."""
+
+_PICKED: Final = "picked"
+_BAR: Final = "live-bar"
 
 _COLOURS: Final[dict[str, str]] = {"logouts": "#3f7cac", "expired": GREY, "replaced": "#b7791f", "kicked": RED}
 """Of the ends. Red means a kick, as in the first chart."""
@@ -40,6 +48,10 @@ def split_chart(window: ChartWindow, samples: Sequence[Sample], edges: tuple[flo
     if kind == "reason":
         split = chart_data.events_by(tuple(_COLOURS), samples)
         _draw_events(kind, split, edges, texts.LIVE_REASONS, texts.LIVE_NO_ENDS, texts.live_split_ends)
+    elif kind == "logins":
+        split = chart_data.events_by(("logins",), samples)
+        words = {"logins": texts.LIVE_LOGINS_COLUMN}
+        _draw_events(kind, split, edges, words, texts.LIVE_NO_LOGINS, texts.live_split_odd)
     elif kind == "odd":
         split = chart_data.events_by(chart_data.ODD, samples)
         _draw_events(kind, split, edges, texts.LIVE_ODD, texts.LIVE_NO_ODD, texts.live_split_odd)
@@ -98,6 +110,8 @@ def _within(rows: pa.Table, edges: tuple[float, float]) -> pa.Table:
 
 
 def _draw(kind: str, rows: pa.Table, edges: tuple[float, float]) -> None:
+    key = chart_key(f"split-{kind}")
+    select: dict[str, Any] = {"on_select": partial(_pick, key), "selection_mode": [_PICKED]} if kind == _PICKS else {}
     st.vega_lite_chart(
         {
             **_spec(kind, language.current()),
@@ -106,8 +120,24 @@ def _draw(kind: str, rows: pa.Table, edges: tuple[float, float]) -> None:
         width="stretch",
         height=HEIGHT,
         alt=texts.LIVE_SPLIT_ALT.format(texts.LIVE_SPLITS[kind]),
-        key=f"split-chart-{kind}",
+        key=key,
+        **select,
     )
+
+
+def _pick(key: str) -> None:
+    """Keep the time of the clicked bar. It takes the place of a click on the other chart."""
+    clicked = st.session_state[key].selection.get(_PICKED)
+    at = moment(clicked[0].get("at")) if isinstance(clicked, list) and clicked else None
+    forget_selection()
+    if at is not None:
+        st.session_state[_BAR] = chart_key(""), at
+
+
+def bar_picked() -> datetime | None:
+    """The time of the bar that the reader clicked last, unless the selection was left."""
+    key, at = st.session_state.get(_BAR, (None, None))
+    return at if key == chart_key("") else None
 
 
 def _top(rows: pa.Table) -> float:
@@ -123,6 +153,11 @@ def _spec(kind: str, _language: str) -> dict[str, Any]:
     """
     reasons = [texts.LIVE_REASONS[count] for count in _COLOURS]
     scale = alt.Scale(domain=reasons, range=list(_COLOURS.values())) if kind == "reason" else alt.Undefined
+    tooltip = [
+        alt.Tooltip("at:T", title=texts.LIVE_AT, format="%a %d %b %H:%M:%S"),
+        alt.Tooltip("value:N", title=texts.LIVE_SPLITS[kind]),
+        alt.Tooltip("count:Q", title=texts.LIVE_COUNT, format=",d"),
+    ]
     bars = (
         alt.Chart(alt.NamedData("rows"))
         .transform_stack(stack="count", groupby=["at"], as_=["low", "high"], sort=[alt.SortField("value")])
@@ -133,13 +168,18 @@ def _spec(kind: str, _language: str) -> dict[str, Any]:
             y=alt.Y("low:Q", title=None, scale=value_scale(), axis=alt.Axis(format=",d", tickMinStep=1, tickCount=4)),
             y2="high:Q",
             color=alt.Color("value:N", scale=scale, legend=alt.Legend(title=None, orient="top", symbolType="square")),
-            tooltip=[
-                alt.Tooltip("at:T", title=texts.LIVE_AT, format="%a %d %b %H:%M:%S"),
-                alt.Tooltip("value:N", title=texts.LIVE_SPLITS[kind]),
-                alt.Tooltip("count:Q", title=texts.LIVE_COUNT, format=",d"),
-            ],
+            tooltip=tooltip,
         )
     )
     edges = alt.Chart(alt.NamedData("edges")).mark_point(opacity=0, aria=False).encode(x=time_axis())
-    spec: dict[str, Any] = alt.layer(edges, bars).properties(height=HEIGHT).to_dict()
+    layers: list[Layer] = [edges, bars]
+    if kind == _PICKS:  # a bar may be too narrow for a click: the nearest one is picked
+        near, picked = (
+            alt.selection_point(name=name, nearest=True, on=on, clear=clear, encodings=["x"], toggle=False, empty=False)
+            for name, on, clear in (("near", "pointermove", "pointerout"), (_PICKED, "click", "dblclick"))
+        )
+        rule = alt.Chart(alt.NamedData("rows")).mark_rule(color=GREY, cursor="pointer")
+        shown = alt.condition(near, alt.value(0.8), alt.value(0))
+        layers.append(rule.encode(x=time_axis(), opacity=shown, tooltip=tooltip).add_params(near, picked))
+    spec: dict[str, Any] = alt.layer(*layers).properties(height=HEIGHT).to_dict()
     return spec

@@ -27,6 +27,7 @@ from presence_dashboard.format import code, cut, isolated, literal, name, number
 from presence_dashboard.format import outcome as entry_outcome
 from presence_dashboard.roles import Actor
 from presence_dashboard.views.person import privacy_menu, session_cards
+from presence_dashboard.views.person.remark_list import remark_list
 from presence_dashboard.views.person.timeline_list import history_link, timeline_list
 
 NAMED: Final = 4
@@ -83,6 +84,8 @@ def _note(key: str, title: str, text: str, wanted: str | None = None) -> None:
         st.subheader(title, anchor=False)
         st.markdown(text)
         if wanted is not None:
+            if not access.current().masked:
+                people_list.did_you_mean(people_list.meant_texts(wanted), "q")
             history_link(wanted)
 
 
@@ -103,6 +106,7 @@ def _person(state: PersonState, actor: Actor) -> None:
     _header(state.uid, facts, actor)
     if facts.block is not None:
         _blocked(facts, actor)
+    remark_list(state, facts.remarks, actor)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.subheader(texts.PERSON_SESSIONS, anchor=False, width="content")
         _actions(state, facts, actor)
@@ -130,6 +134,7 @@ def _header(uid: str, facts: PersonFacts, actor: Actor) -> None:
                 st.markdown(texts.person_offline(seen), width="content")
             st.code(literal(uid), language=None, width="content")
             watch_list.watch_button(uid, facts.name, actor)
+            watch_list.alert_button(uid, facts.name, actor)
         also = [isolated(alias) for alias in facts.aliases if alias != uid]
         if also and shows_name:
             st.text(texts.labelled(texts.LABEL_ALIASES, ", ".join(also)))
@@ -200,8 +205,18 @@ def _changes(state: PersonState, actor: Actor) -> None:
         if state.facts is not None:
             as_of = texts.person_as_of(local_time(state.facts.as_of), span(state.facts.age))
             st.caption(as_of, width="content")
+            if theirs := _their_time(state.facts, actor):
+                st.caption(theirs, width="content")
         if not tab.away:
             _also_open(state.uid, actor)
+
+
+def _their_time(facts: PersonFacts, actor: Actor) -> str | None:
+    """What a clock shows now where the person was last active, safe for Markdown."""
+    own = [session for session in facts.sessions if session.on_behalf_by is None]
+    latest = max(own, key=lambda session: session.last_seen, default=None)
+    words = latest and session_facts.zone_words(session_facts.their_zone(latest, actor), with_time=True)
+    return texts.labelled(texts.LABEL_TIME_ZONE, words) if words else None
 
 
 def _also_open(uid: str, actor: Actor) -> None:

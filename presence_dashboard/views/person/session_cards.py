@@ -73,6 +73,7 @@ def _card(session: Session, total: int, actor: Actor, *, is_newest: bool, demand
         if session.sign_in_required_at is not None:
             at, by = session_facts.time_of_day(session.sign_in_required_at), demanded_by and name(cut(demanded_by, 40))
             st.markdown(texts.must_sign_in(by, at))
+        theirs = session_facts.their_zone(session, actor)
         session_facts.show_facts(
             {
                 texts.LABEL_ON_BEHALF_BY: session.on_behalf_by,
@@ -82,6 +83,7 @@ def _card(session: Session, total: int, actor: Actor, *, is_newest: bool, demand
                 texts.LABEL_LAST_IP: HIDDEN if moved and "ip" in actor.masked else moved,
                 texts.LABEL_PLACE: session_facts.place(session, actor),
                 texts.LABEL_NETWORK: session_facts.provider(session, actor),
+                texts.LABEL_TIME_ZONE: session_facts.zone_words(theirs),
                 texts.LABEL_LOGIN_BEFORE: session_facts.login_before(session, actor),
                 texts.LABEL_LOGIN: session.login_at,
                 texts.LABEL_LAST_ACTIVE: session.last_seen,
@@ -89,6 +91,7 @@ def _card(session: Session, total: int, actor: Actor, *, is_newest: bool, demand
                 texts.METHOD_FILTER: session_facts.authentication(session),
                 **session_facts.attributes(session, actor, open_store().presence.settings.facets),
             },
+            theirs,
         )
         if actor.may("kick"):
             _buttons(session, total)

@@ -8,7 +8,7 @@ from presence_dashboard import texts
 from presence_dashboard.components.session_facts import html_table, person_cell, text_cell, time_cell
 from presence_dashboard.components.tickets import ticket_cell
 from presence_dashboard.data.browser_tab import zone
-from presence_dashboard.data.shift_report import MemberReport
+from presence_dashboard.data.report.shift_report import MemberReport
 from presence_dashboard.format import number
 from presence_dashboard.roles import Actor
 from presence_dashboard.views.report.row_words import WordedRow, worded

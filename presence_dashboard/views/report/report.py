@@ -13,15 +13,17 @@ from presence_dashboard.actions.report_export import report_export
 from presence_dashboard.components import export_dialog
 from presence_dashboard.components.buttons import live_button
 from presence_dashboard.components.figures import show_placeholder
+from presence_dashboard.components.session_facts import html_table, text_cell
 from presence_dashboard.components.tickets import ticket_cell
 from presence_dashboard.components.time_picker import time_menu
 from presence_dashboard.data.browser_tab import local_time, this_tab, zone
+from presence_dashboard.data.report.shift_report import ShiftReport, read_report
 from presence_dashboard.data.shared_reads import now, shared, shown_names
-from presence_dashboard.data.shift_report import ShiftReport, read_report
-from presence_dashboard.format import name
+from presence_dashboard.format import name, number
 from presence_dashboard.roles import Actor
 from presence_dashboard.time_range import resolve
 from presence_dashboard.views.report.member_table import member_table
+from presence_dashboard.views.report.open_items import open_items
 from presence_dashboard.views.report.row_words import worded_rows
 
 access.stop_without_gate()
@@ -50,6 +52,7 @@ def page() -> None:
     report = reading.value.with_first(actor.name)
     with controls:
         _buttons(report, actor, period)
+    open_items(actor)
     _report(report, actor, period)
     export_dialog.dialog()
 
@@ -98,6 +101,7 @@ def _report(report: ShiftReport, actor: Actor, period: Period) -> None:
             st.subheader(texts.REPORT_EMPTY_TITLE, anchor=False)
             st.markdown(texts.REPORT_EMPTY)
     names = shown_names(report.names, actor)
+    _ranking(report)
     for member in report.members:
         with st.container(gap="xxsmall", key=f"member-{report.members.index(member)}"):
             you = f" ({texts.REPORT_YOU})" if member.name == actor.name else ""
@@ -107,6 +111,22 @@ def _report(report: ShiftReport, actor: Actor, period: Period) -> None:
             if member.tickets:
                 st.html(f"<p class=report-tickets>{texts.report_tickets(map(ticket_cell, member.tickets))}</p>")
             member_table(member, names, actor)
+
+
+def _ranking(report: ShiftReport) -> None:
+    """Colleagues by the number of their actions."""
+    members = sorted(report.members, key=lambda member: (-len(member.rows), member.name))
+    if len(members) < 2:
+        return
+    html_table(
+        {
+            texts.REPORT_COLLEAGUE: [text_cell(member.name or texts.REPORT_NO_NAME) for member in members],
+            texts.REPORT_ACTIONS: [number(len(member.rows)) for member in members],
+            texts.SESSIONS: [number(member.sessions) for member in members],
+            texts.REPORT_TICKETS: [number(len(member.tickets)) for member in members],
+        },
+        texts.REPORT_RANKING,
+    )
 
 
 page()

@@ -8,8 +8,8 @@ from datetime import datetime, tzinfo
 
 from presence_dashboard import texts
 from presence_dashboard.data import history_query
+from presence_dashboard.data.report.shift_report import ReportRow, ShiftReport
 from presence_dashboard.data.shared_reads import shown_names
-from presence_dashboard.data.shift_report import ReportRow, ShiftReport
 from presence_dashboard.format import number, outcome
 from presence_dashboard.roles import Actor
 
@@ -46,7 +46,7 @@ def worded(row: ReportRow, names: Mapping[str, str], actor: Actor, zone: tzinfo)
         entry.at, entry.by or "", texts.act("kick_where"), None, None,
         texts.report_bulk_people(len(bulk.uids), bulk.is_whole), job.kicked, job.reason, job.ticket,
         texts.report_bulk_outcome(number(job.kicked), number(job.total), None if job.state == "done" else state),
-        history_query.filter_in_words(job, actor, zone),
+        history_query.filter_in_words(job.filter, job.created, actor, zone),
     )  # fmt: skip
 
 

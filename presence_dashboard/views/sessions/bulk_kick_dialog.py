@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -16,10 +16,12 @@ import streamlit as st
 
 from presence_core import InvalidArgument, KickPreview, MatchedPerson, Session, SessionFilter
 from presence_dashboard import access, drafts, texts
-from presence_dashboard.actions import bulk_kick
+from presence_dashboard.actions import approvals, bulk_kick
+from presence_dashboard.actions.approvals import KickPart, RulePart, Started
 from presence_dashboard.actions.bulk_kick import PeopleCount
-from presence_dashboard.actions.kick_and_block import ActionDetails, may_be_undone
+from presence_dashboard.actions.kick_and_block import ActionDetails
 from presence_dashboard.components import account, kick_dialog, notifications, saved_phrases
+from presence_dashboard.components.block_choice import fill_rule
 from presence_dashboard.components.notifications import Notification
 from presence_dashboard.components.session_facts import session_preview
 from presence_dashboard.components.tickets import ticket_box
@@ -29,17 +31,14 @@ from presence_dashboard.data.store import open_store
 from presence_dashboard.drafts import Draft
 from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import literal, number, span
-from presence_dashboard.roles import SignedOut
-from presence_dashboard.views.sessions.bulk_kick_progress import jobs_of_tab
+from presence_dashboard.roles import Actor, SignedOut
+from presence_dashboard.views.sessions.block_form import BlockForm, block_form, follow_started, not_kicked
 from presence_dashboard.views.sessions.search_bar import in_words
 
 SAMPLE: Final = 5
 
 MAX_PEOPLE: Final = 100
 """A preview that names so many people may not name all."""
-
-WAIT: Final = 0.8
-"""Seconds for which the click waits for a small job, to show its result instead of its start."""
 
 _REQUEST: Final = "bulk-request"
 _NUMBER: Final = "bulk-number"
@@ -59,6 +58,7 @@ class BulkKickRequest:
     failure: str | None = None  #: why it could not be counted
     grown: bool = False  #: more sessions matched at the confirmation, so they were counted again
     problem: str | None = None  #: why the last confirmation was refused; also shown by later runs
+    block: BlockForm = field(default_factory=BlockForm)
 
 
 def open_dialog(matching: SessionFilter, query: SessionQuery, ticked: tuple[str, ...]) -> None:
@@ -114,7 +114,6 @@ def _title_and_sessions(request: BulkKickRequest) -> str:
 
 def _body(request: BulkKickRequest) -> None:
     account.idle_warning("dialog")
-    must_sign_in_again = account.must_sign_in_again("bulk")
     if request.preview is None and request.failure is None:
         with st.spinner(texts.BULK_COUNTING):
             _count(request)
@@ -122,27 +121,35 @@ def _body(request: BulkKickRequest) -> None:
         st.warning(texts.action_failed(request.failure or ""))
         st.button(texts.BULK_AGAIN, key="bulk-again", on_click=_count_again, args=(request,))
         return
-    total, limit = request.preview.total, access.current().bulk_limit
+    actor = access.current()
+    total, limit = request.preview.total, actor.alone_limit
+    is_over = limit is not None and total > limit
+    must_sign_in_again = not is_over and account.must_sign_in_again("bulk")
     if request.grown:
         st.warning(texts.BULK_GROWN)
     if not total or request.people is None:
         st.info(texts.BULK_NONE)
     else:
-        people = texts.number_of_people(request.people.count, number(request.people.count), request.people.is_exact)
-        st.markdown(
-            texts.bulk_found(total, number(total), people, local_time(request.preview.as_of), in_words(request.query))
-        )
-        sample, matched = request.people.sample, request.preview.people
-        session_preview(sample, texts.BULK_SAMPLE, total=total, found_by=_found_by(matched))
-        _people(matched, sample)
+        show_matches(request.preview, request.people, in_words(request.query))
     if request.ticked:
         request.keeps = st.checkbox(
             texts.bulk_spare(len(request.ticked)), key=_keep_key(request), on_change=_count_again, args=(request,)
         )
-    if limit is not None and total > limit:
-        st.warning(texts.bulk_over(number(limit)))
+    if is_over and not actor.can_ask:
+        st.warning(texts.bulk_over(number(limit or 0)))
     elif total:
-        _form(request, request.preview, disabled=this_tab().away or must_sign_in_again)
+        if is_over:
+            st.info(texts.ask_needed(number(limit or 0)))
+        _form(request, request.preview, actor, is_over=is_over, must_sign_in_again=must_sign_in_again)
+
+
+def show_matches(preview: KickPreview, people: PeopleCount, which: str) -> None:
+    """What a bulk kick would end. which: its filter in words, safe for Markdown."""
+    total = preview.total
+    counted = texts.number_of_people(people.count, number(people.count), people.is_exact)
+    st.markdown(texts.bulk_found(total, number(total), counted, local_time(preview.as_of), which))
+    session_preview(people.sample, texts.BULK_SAMPLE, total=total, found_by=_found_by(preview.people))
+    _people(preview.people, people.sample)
 
 
 def _found_by(people: Sequence[MatchedPerson]) -> dict[str, str]:
@@ -184,7 +191,7 @@ def _kept(request: BulkKickRequest) -> tuple[str, ...]:
 
 
 def _count_again(request: BulkKickRequest) -> None:
-    request.preview = request.failure = None
+    request.preview = request.failure = request.block.preview = None
     request.grown = False
 
 
@@ -198,7 +205,10 @@ def _count(request: BulkKickRequest) -> None:
         request.failure = plain(error)
 
 
-def _form(request: BulkKickRequest, preview: KickPreview, *, disabled: bool) -> None:
+def _form(
+    request: BulkKickRequest, preview: KickPreview, actor: Actor, *, is_over: bool, must_sign_in_again: bool
+) -> None:
+    """is_over: more sessions than the actor may kick alone."""
     key, total = request.number, number(preview.total)
     fields = (f"bulk-phrase-{key}", f"bulk-reason-{key}", f"bulk-message-{key}")
     saved_phrases.phrase_choice(fields[0], saved_phrases.fill, *fields)
@@ -210,20 +220,28 @@ def _form(request: BulkKickRequest, preview: KickPreview, *, disabled: bool) -> 
     has_text = any(text.strip() for text in texts_typed.values())
     with suppress(SignedOut):
         drafts.keep("bulk", partial(_title_and_sessions, request), request, texts_typed, has_text=has_text)
+    rule: RulePart | str | None = None
+    if actor.may("block_rules"):
+        fill_rule(f"bulk-{key}", request.filter)
+        rule = block_form(f"bulk-{key}", request.block, confirms_wide=not is_over and actor.four_eyes is None)
+    asks = is_over or (isinstance(rule, RulePart) and rule.wide is not None and actor.four_eyes is not None)
+    if asks and not is_over:
+        st.info(texts.ASK_WIDE)
     with st.form(f"bulk-{key}", border=False, enter_to_submit=False):
-        typed = st.text_input(texts.bulk_type(total), key=f"bulk-typed-{key}", autocomplete="off")
+        typed = "" if asks else st.text_input(texts.bulk_type(total), key=f"bulk-typed-{key}", autocomplete="off")
         pace = bulk_kick.pace_of(preview.total)
-        if pace is not None:
+        if pace is not None and not asks:
             duration = span(max(10, preview.total / pace))
             st.caption(texts.bulk_pace(bulk_kick.DELAY, number(pace), duration))
         with st.container(key="dialog-foot"):
             problem = st.container()
             with st.container(horizontal=True, gap="small"):
+                acts = texts.confirm(preview.total) if rule is None else texts.block_and_kick(preview.total, total)
                 confirmed = st.form_submit_button(
-                    texts.confirm(preview.total),
-                    key=f"bulk-confirm-{key}",
+                    texts.ASK_ADMIN if asks else acts,
+                    key=f"bulk-{'ask' if asks else 'confirm'}-{key}",
                     type="primary",
-                    disabled=disabled,
+                    disabled=this_tab().away or (must_sign_in_again and not asks),
                     on_click=_confirmed,
                 )
                 cancelled = st.form_submit_button(texts.CANCEL, key=f"bulk-cancel-{key}")
@@ -234,10 +252,14 @@ def _form(request: BulkKickRequest, preview: KickPreview, *, disabled: bool) -> 
         details = ActionDetails(reason.strip(), message.strip() or None, ticket)
         if not details.reason:
             request.problem = texts.REASON_MISSING
+        elif isinstance(rule, str):
+            request.problem = rule
+        elif asks:
+            request.problem = _ask(request, preview, rule, details)
         elif not is_number(typed, preview.total):
             request.problem = texts.bulk_mistyped(total)
         else:
-            request.problem = _start(request, preview, details)
+            request.problem = _start(request, preview, rule, details)
     if request.problem is not None:
         problem.warning(request.problem)
 
@@ -247,11 +269,27 @@ def is_number(typed: str, total: int) -> bool:
     return re.sub(r"[\s.,’']", "", typed) == str(total)
 
 
-def _start(request: BulkKickRequest, preview: KickPreview, details: ActionDetails) -> str:
+def _ask(request: BulkKickRequest, preview: KickPreview, rule: RulePart | None, details: ActionDetails) -> str:
+    """Ask an admin and close the dialog; or return why no one could be asked."""
+    store = open_store()
+    try:
+        asked = approvals.ask(store.presence, KickPart(preview, _kept(request)), rule, details)
+    except REFUSALS as error:
+        return texts.action_failed(plain(error))
+    notifications.notify(Notification("done", texts.asked(local_time(asked.until))))
+    approvals.requests(store, fresh=True)
+    _close()
+    st.rerun()
+
+
+def _start(request: BulkKickRequest, preview: KickPreview, rule: RulePart | None, details: ActionDetails) -> str:
     """Start the job and close the dialog; or return why it could not be started."""
     store = open_store()
     try:
-        job = bulk_kick.start(store, preview, _kept(request), details)
+        if rule is None:
+            started = Started(job=bulk_kick.start(store, preview, _kept(request), details))
+        else:
+            started = approvals.start(store, KickPart(preview, _kept(request)), rule, details)
     except InvalidArgument as error:
         if error.field != "expected":
             return texts.action_failed(plain(error))
@@ -260,12 +298,10 @@ def _start(request: BulkKickRequest, preview: KickPreview, details: ActionDetail
         st.rerun()
     except REFUSALS as error:
         return texts.action_failed(plain(error))
-    jobs_of_tab()[job.id] = job.not_before is None and bulk_kick.wait_for(job.id, WAIT)
-    if not jobs_of_tab()[job.id] and job.not_before is None:
-        notifications.notify(Notification("note", texts.BULK_STARTED))
-    if may_be_undone(store.presence):
-        notifications.notify(Notification("note", texts.NO_REPLICA_ASKED))
-    bulk_kick.jobs(store, fresh=True)
-    this_tab().acted += 1
+    if started.failure is not None:
+        _count_again(request)  # it may be that more match
+        request.problem = not_kicked(started)
+        st.rerun()
+    follow_started(started)
     _close()
     st.rerun()

@@ -12,13 +12,18 @@ from presence_core import Job, Page
 from presence_dashboard import access, texts
 from presence_dashboard.actions import bulk_kick
 from presence_dashboard.actions.bulk_kick import JobCommand
+from presence_dashboard.actions.kick_and_block import may_be_undone
 from presence_dashboard.components import notifications
+from presence_dashboard.components.notifications import Notification
 from presence_dashboard.data.browser_tab import local_time, this_tab
 from presence_dashboard.data.store import Reading, open_store
 from presence_dashboard.format import cut, name, number
 
 COUNTDOWN_TICK: Final = 1.0
 """Seconds between two redraws while a bulk kick waits for its start."""
+
+WAIT: Final = 0.8
+"""Seconds for which the click waits for a small job, to show its result instead of its start."""
 
 _JOBS_OF_TAB: Final = "bulk-jobs-of-tab"
 
@@ -30,6 +35,17 @@ def jobs_of_tab() -> dict[str, bool]:
     """
     jobs: dict[str, bool] = st.session_state.setdefault(_JOBS_OF_TAB, {})
     return jobs
+
+
+def follow(job: Job) -> None:
+    """Show the progress of a job that this tab has started. Waits a little, to show the result of a small one."""
+    store = open_store()
+    jobs_of_tab()[job.id] = job.not_before is None and bulk_kick.wait_for(job.id, WAIT)
+    if not jobs_of_tab()[job.id] and job.not_before is None:
+        notifications.notify(Notification("note", texts.BULK_STARTED))
+    if may_be_undone(store.presence):
+        notifications.notify(Notification("note", texts.NO_REPLICA_ASKED))
+    bulk_kick.jobs(store, fresh=True)
 
 
 def bulk_kick_progress(*, may_reread: bool) -> None:

@@ -23,6 +23,7 @@ from presence_dashboard.data.browser_tab import zone
 from presence_dashboard.data.person_state import meant_uid
 from presence_dashboard.data.session_query import (
     ATTRIBUTE,
+    CITY,
     IDLES,
     ORDER,
     SEEN,
@@ -52,7 +53,7 @@ _SINGLE: Final = "sessions-single"
 _SAVED_FILTERS: Final = "sessions-filters"
 _APP: Final = "app"
 _VERSION: Final = "app_version"
-_OTHER: Final = "(other)"  # rare values are counted together, and no filter finds them
+OTHER: Final = "(other)"  # rare values are counted together, and no filter finds them
 
 
 def declared_attributes() -> Sequence[str]:
@@ -203,7 +204,7 @@ def _chips(query: SessionQuery, length: int = 24) -> dict[str, str]:
     """
     chips = {"inside": texts.CHIP_INSIDE} if query.inside else {}
     for field, value in query.facets:
-        chips[field] = texts.labelled(_facet_label(field), name(cut(value, length)))
+        chips[field] = texts.labelled(facet_label(field), name(cut(value, length)))
     if query.login:
         chips["login"] = texts.labelled(texts.LABEL_LOGIN, time_words(query.login))
     if query.idle:
@@ -243,6 +244,13 @@ def _clear(attributes: Sequence[str]) -> None:
     _remove(*parameters(attributes))
 
 
+def filter_instead(field: str, value: str) -> None:
+    """Filter by what the text means, instead of searching it. Call it in a callback."""
+    st.session_state["q"] = ""
+    _remove("inside")
+    _choose(field, value)
+
+
 def search_inside(text: str) -> None:
     """Search the text anywhere in names."""
     _choose("inside", text)
@@ -257,16 +265,18 @@ def _facets(attributes: Sequence[str], exact: bool) -> None:
     for field in (*facets_for(exact=exact), *(ATTRIBUTE + attribute for attribute in attributes)):
         if st.query_params.get(field) or (field == _VERSION and _is_under_app()):
             continue
-        if field in PLACE_FIELDS and _read_values(field).value == {}:
+        if field in PLACE_FIELDS and read_values(field).value == {}:
             continue
-        with _section(_facet_label(field)):
+        with _section(facet_label(field)):
             _values(field)
             if field == _APP and _is_under_app():
                 st.markdown(f"**{texts.FACET_LABELS[_VERSION]}**")
                 _values(_VERSION)
 
 
-def _facet_label(field: str) -> str:
+def facet_label(field: str) -> str:
+    if field == CITY:
+        return texts.LABEL_CITY
     return texts.FACET_LABELS.get(field) or name(cut(field.removeprefix(ATTRIBUTE), 24))
 
 
@@ -282,17 +292,17 @@ def _is_under_app() -> bool:
     return not (st.query_params.get(_APP) or st.query_params.get(_VERSION))
 
 
-def _read_values(field: str) -> Reading[dict[str, int]]:
+def read_values(field: str) -> Reading[dict[str, int]]:
     known = field.removeprefix(ATTRIBUTE)
     return open_store().shared(("facets", known), lambda presence: presence.facets(known), keep=KEEP_FACETS)
 
 
 def _values(field: str) -> None:
-    reading = _read_values(field)
+    reading = read_values(field)
     if reading.value is None:
         st.markdown(reading.failure or "")
         return
-    found = [(value, count) for value, count in reading.value.items() if value != _OTHER]
+    found = [(value, count) for value, count in reading.value.items() if value != OTHER]
     if not found:
         st.caption(texts.FACET_NONE)
         return

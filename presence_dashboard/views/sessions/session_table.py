@@ -11,6 +11,7 @@ import streamlit as st
 from presence_core import Session
 from presence_dashboard import access, texts
 from presence_dashboard.actions import bulk_kick, csv_export
+from presence_dashboard.actions.kick_and_block import split_ref
 from presence_dashboard.components import export_dialog, kick_dialog, notifications
 from presence_dashboard.components.buttons import live_button, page_buttons
 from presence_dashboard.components.notifications import Notification
@@ -74,17 +75,15 @@ def _table(actor: Actor) -> None:
         sequence=listing.ticks,
         can_act=not this_tab().away,
         on_open=partial(_name_clicked, rows),
-        on_tick=partial(_ticked, actor.bulk_limit) if may_kick else None,
+        on_tick=partial(_ticked, actor) if may_kick else None,
         on_kick=partial(_kick_clicked, rows) if may_kick else None,
         on_order=_order_clicked,
     )
 
 
-def _ticked(limit: int | None) -> None:
-    """Take over the ticks of the browser. Refs that the page does not show are ignored.
-
-    limit: the most sessions of several people that the role may kick at once.
-    """
+def _ticked(actor: Actor) -> None:
+    """Take over the ticks of the browser, up to as many as the actor may kick at once. Refs that the page does not show
+    are ignored."""
     listing, sent = this_session_list(), ticks_of(KEY)
     st.session_state[_CHANGED] = True
     if sent is None:
@@ -92,6 +91,9 @@ def _ticked(limit: int | None) -> None:
     listing.ticks = sent.sequence
     if sent.list != listing.key:
         return
+    people = {split_ref(ref)[0] for ref in (*sent.refs, *listing.selected)}
+    # A second person is for kicks of several people; one session can be ticked in any case.
+    limit = actor.bulk_limit if len(people) < 2 or actor.alone_limit is None else max(1, actor.alone_limit)
     wanted = listing.select(sent.refs, MAX_SELECTED if limit is None else min(MAX_SELECTED, limit))
     if limit is not None and wanted > limit:
         notifications.notify(Notification("note", texts.too_many_at_once(limit, wanted)))
@@ -149,11 +151,14 @@ def _list_actions(listing: SessionList, rows: Rows, actor: Actor, ticked: tuple[
     """Actions on all matching sessions, for the query that the rows answer."""
     disabled = listing.problem is not None  # then the search box and the rows differ
     if actor.may("bulk"):
-        total, matching = number(max(rows.total, len(rows.sessions))), not listing.query.is_everyone
+        count, matching = max(rows.total, len(rows.sessions)), not listing.query.is_everyone
+        limit = actor.alone_limit
+        asks = limit is not None and count > limit and actor.can_ask
+        label = (texts.ask_all if asks else texts.kick_all)(number(count), matching=matching, exact=rows.total_is_exact)
         live_button(
-            texts.kick_all(total, matching=matching, exact=rows.total_is_exact), "kick-all",
-            bulk_kick_dialog.open_dialog, listing.filter or bulk_kick.everyone(rows.as_of), listing.query,
-            tuple(session.ref for session in ticked), help=texts.KICK_ALL_HELP, disabled=disabled,
+            label, "ask-all" if asks else "kick-all", bulk_kick_dialog.open_dialog,
+            listing.filter or bulk_kick.everyone(rows.as_of), listing.query, tuple(session.ref for session in ticked),
+            help=texts.ask_all_help(number(limit or 0)) if asks else texts.KICK_ALL_HELP, disabled=disabled,
         )  # fmt: skip
     if actor.may("export"):
         export = csv_export.session_export(open_store().presence, listing.filter, in_words(listing.query))

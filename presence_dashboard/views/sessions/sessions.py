@@ -15,8 +15,9 @@ from presence_dashboard.data.session_query import SessionQuery
 from presence_dashboard.data.store import Store, open_store
 from presence_dashboard.format import code, cut
 from presence_dashboard.roles import Actor
-from presence_dashboard.views.sessions import bulk_kick_dialog, bulk_kick_progress
+from presence_dashboard.views.sessions import approval_dialog, approval_list, bulk_kick_dialog, bulk_kick_progress
 from presence_dashboard.views.sessions.list_refresh import list_refresh
+from presence_dashboard.views.sessions.mirror_notice import mirror_notice
 from presence_dashboard.views.sessions.saved_views import open_linked_view, views_menu
 from presence_dashboard.views.sessions.search_bar import (
     go_to_person,
@@ -27,6 +28,7 @@ from presence_dashboard.views.sessions.search_bar import (
     search_bar,
     search_inside,
 )
+from presence_dashboard.views.sessions.search_hints import search_hints
 from presence_dashboard.views.sessions.session_table import pager, search_further, session_table
 from presence_dashboard.views.sessions.table_columns import column_choice
 
@@ -54,7 +56,8 @@ def page() -> None:
             list_refresh()
         refuse_link(faults)
         return
-    problem, jobs, first = st.container(), st.container(key="bulk-progress"), st.empty()
+    problem, mirrored = st.container(), st.container(key="mirrored")
+    jobs, requests, first = st.container(key="bulk-progress"), st.container(key="requests"), st.empty()
     if listing.rows is None:
         with first:
             st.html(_LOADING)
@@ -63,6 +66,8 @@ def page() -> None:
     else:  # the old list stays until the new one is read, so that it does not flicker while typing
         listing.load(store, query, zone())
     _update_availability(store)
+    with mirrored:
+        mirror_notice()
     rows = listing.rows if listing.query == query and listing.problem is None else None
     open_single(query, rows.sessions if rows and rows.next_cursor is None and listing.page == 1 else ())
     if not this_tab().away:
@@ -75,9 +80,11 @@ def page() -> None:
         with jobs:
             bulk_kick_progress.bulk_kick_progress(may_reread=not kick_dialog.is_open())
         bulk_kick_dialog.draft_offer()
+        with requests:
+            approval_list.request_list(actor)
     _list(listing, actor)
     if not kick_dialog.is_open():  # Streamlit allows one dialog at a time
-        _ = bulk_kick_dialog.dialog() or export_dialog.dialog()
+        _ = bulk_kick_dialog.dialog() or approval_dialog.dialog() or export_dialog.dialog()
 
 
 def _update_availability(store: Store) -> None:
@@ -90,6 +97,7 @@ def _update_availability(store: Store) -> None:
 def _list(listing: SessionList, actor: Actor) -> None:
     if listing.failure is not None:
         st.warning(texts.unreadable(listing.failure))
+    search_hints(listing)
     rows = listing.rows
     if rows is None and listing.problem is not None:
         return  # a list would not answer this query

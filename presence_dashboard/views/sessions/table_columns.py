@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -12,7 +12,7 @@ import streamlit as st
 from presence_core import Block, Ended, ListOrder, Session
 from presence_dashboard import texts
 from presence_dashboard.components import notifications, session_facts
-from presence_dashboard.components.record_table import Column, Row
+from presence_dashboard.components.record_table import Column, Marks, Row
 from presence_dashboard.components.session_facts import time_of_day
 from presence_dashboard.data.session_list import Rows, SessionList
 from presence_dashboard.data.session_query import ATTRIBUTE
@@ -85,11 +85,12 @@ def column_choice() -> None:
 
 
 def table_columns(listing: SessionList, rows: Rows) -> list[Column]:
-    """The name, the status and the block where there is one to show, and the columns that the reader has chosen."""
+    """The name; the status, the block and the remarks where there is one to show; the columns that the reader chose."""
     return [
         Column("name", texts.LABEL_NAME, "name", texts.NAME_HELP),
-        *([Column("status", texts.COLUMN_STATUS)] if listing.ended or any(map(_must_sign_in, rows.sessions)) else []),
+        *([Column("status", texts.COLUMN_STATUS)] if _has_status(listing, rows) else []),
         *([Column("blocked", texts.LABEL_BLOCKED)] if rows.blocks else []),
+        *([Column("remarks", texts.REMARKS)] if rows.remarks else []),
         *(_column(name) for name in st.session_state.get("columns") or AT_FIRST),
     ]
 
@@ -103,14 +104,20 @@ def _column(name: str) -> Column:
 
 def table_rows(listing: SessionList, rows: Rows, columns: Sequence[Column], actor: Actor) -> Iterator[Row]:
     """The rows with the cells of these columns, masked for the actor."""
+    shown = {column.name for column in columns}
     for session in rows.sessions:
         has_ended = session.ref in listing.ended
         why = _why(listing.ended[session.ref]) if has_ended else ""
-        status = why or (texts.FLAG_SIGN_IN if _must_sign_in(session) else "")
+        notes = (
+            texts.EXACT_MATCH if session.ref in rows.exact else "",
+            texts.FLAG_SIGN_IN if _must_sign_in(session) else "",
+        )
+        status = why or " · ".join(filter(None, notes))
         cells = {
             "name": session.name or session.uid,
             "status": status,
             "blocked": _blocked(rows.blocks.get(session.uid)),
+            "remarks": str(rows.remarks.get(session.uid, "")),
         }
         for column in columns:
             if _MASKED_BY.get(column.name) in actor.masked:
@@ -121,7 +128,18 @@ def table_rows(listing: SessionList, rows: Rows, columns: Sequence[Column], acto
             tuple(_cell(session, column.name, cells) for column in columns),
             why,
             session.ref in listing.selected,
+            _marks(session, shown, actor),
         )
+
+
+def _marks(session: Session, shown: Collection[str], actor: Actor) -> dict[str, Marks]:
+    """Flags as badges behind the name, the place behind the address. Not where a column of their own is shown."""
+    marks = {}
+    if "flags" not in shown and (badges := session_facts.badges(session)):
+        marks["name"] = Marks(badges=badges)
+    if "place" not in shown and (place := session_facts.place(session, actor)) and place != HIDDEN:
+        marks["ip"] = Marks(literal(place))
+    return marks
 
 
 def _cell(session: Session, name: str, known: dict[str, str]) -> Cell:
@@ -130,6 +148,10 @@ def _cell(session: Session, name: str, known: dict[str, str]) -> Cell:
     else:
         value = COLUMNS[name][1](session) if name in COLUMNS else _attribute(session, _attribute_of(name))
     return literal(value or "") if value is None or isinstance(value, str) else value
+
+
+def _has_status(listing: SessionList, rows: Rows) -> bool:
+    return bool(listing.ended or rows.exact or any(map(_must_sign_in, rows.sessions)))
 
 
 def _must_sign_in(session: Session) -> bool:

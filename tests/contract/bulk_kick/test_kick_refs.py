@@ -188,7 +188,7 @@ def test_while_a_node_is_away_the_sessions_on_the_others_end_and_the_rest_is_nam
         away = [ref for ref in tokens if cluster.master_of(keys.shard(ref.partition(":")[0]).sessions) is victim]
         assert 0 < len(away) < 20
         wait_for("connections", lambda: all(p.validate(token) for token in tokens.values()))
-        p.context.look_at = math.inf
+        p.context.cache.look_at = math.inf
 
         victim.pause()
         result = p.kick_refs(tokens, **BY)

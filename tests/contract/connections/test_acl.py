@@ -69,8 +69,14 @@ def test_a_user_with_the_documented_rights_may_do_everything(bed: Bed) -> None:
         assert p.staff() == [p.staff_member("root")]
         assert p.save_item("view", "mine", "q=a", by="root") == p.saved_items("view", owner="root")[0]
         assert p.remove_item("view", "mine", by="root")
+        request = p.ask_approval(filter=SessionFilter(uid="ada"), sessions=1, by="staff", reason="test")
+        assert p.answer_request(request.id, "approve", by="root").state == "approved"
+        assert p.finish_request(request.id, by="root", outcome="done") == p.approval_requests()[0]
         assert p.note_viewer("ada", by="root") == []
-        assert len(p.audit()) == p.audit().total == 12
+        remark = p.add_remark("ada", "refunds", by="root")
+        assert p.remarks() == p.remarks("ada") == p.remarks_among(["ada"])["ada"] == [remark]
+        assert p.remove_remark("ada", remark.id, by="root")
+        assert len(p.audit()) == p.audit().total == 16
         assert len(p.ended()) == 4
         assert p.ended("ada")
         p.login("bob", device="phone")
@@ -235,15 +241,15 @@ def test_a_user_who_may_not_read_the_workers_lead_goes_on_without(bed: Bed) -> N
     p = _as(bed, "site")
     ctx, token, said = p.internal.context, p.login("ada").token, list[str]()
     ctx.on_worker = said.append
-    ctx.look_at = ctx.worker_at = 1.0
+    ctx.cache.look_at = ctx.cache.worker_at = 1.0
     assert p.validate(token)
     assert len(said) == 1
     keys = (f"~{{{bed.namespace}:*}}*", f"~{ctx.keys.layout}")  # as in a document of before
     bed.raw.execute_command("ACL", "SETUSER", "presence-site", "resetkeys", *keys)
-    ctx.look_at = ctx.worker_at = 1.0
+    ctx.cache.look_at = ctx.cache.worker_at = 1.0
     assert p.validate(token)
     assert len(said) == 1
-    assert p.internal.context.worker_at == math.inf
+    assert p.internal.context.cache.worker_at == math.inf
 
 
 @on("valkey-sync", "redis7-sync")

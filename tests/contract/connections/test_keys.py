@@ -16,6 +16,7 @@ from presence_core import CorruptData, InvalidArgument, LoginRefused, SessionFil
 from presence_core.client import reshard
 from presence_core.keyspace import Keyspace
 from presence_core.operations.maintenance import history
+from presence_core.operations.mirror import copies, reports
 from presence_core.scripts import EVERY
 from tests.conftest import Bed, every_backend, every_topology, on
 from tests.support.facade import P
@@ -49,7 +50,13 @@ def _everything(p: P) -> None:
     last = logins[-1]
     p.login("a:{b}", session_id=last.session.session_id, device="other")
     last = p.login("a:{b}", session_id=last.session.session_id)
-    p.login("u36", idp={"iss": "https://idp.example.com", "sub": "1", "sid": "2"}, expires_at=4e9)
+    p.login("u35", idp={"iss": "https://idp.example.com", "sub": "1", "sid": "2"}, expires_at=4e9)
+    mirrored = "mirror-0123456789"
+    p.login_many([{"uid": "u36", "session_id": mirrored, "login_at": time.time() - 60}], imported=True)
+    p.internal.run(copies.follow(p.context, [copies.Life("u36", mirrored, round(time.time() * 1000), 60)]))
+    p.internal.run(copies.end(p.context, [copies.SiteEnd("u36", mirrored, False)]))
+    p.internal.run(reports.report(p.context, "express", {"store": "x"}))
+    p.mirrors()
     for device_id in ("device-1", "device-2"):
         p.login("u39", device_id=device_id)
     for ip in ("192.0.2.7", "203.0.113.7"):
@@ -99,6 +106,7 @@ def _everything(p: P) -> None:
     p.facets("browser")
     p.people("u")
     p.names_of([f"u{number}" for number in range(50)])
+    p.did_you_mean("Nmae")
     p.events(after=p.events(limit=5)[-1].cursor)
     next(p.watch(after=p.events(limit=1)[0].cursor))
     p.logout("u1", p.sessions("u1")[0].session_id)
@@ -135,6 +143,15 @@ def _everything(p: P) -> None:
     p.remove_item("view", "renamed", by="staff", shared=True)
     p.save_item("watch", "a:{b}", "N", by="staff")
     p.saved_items("view", owner="staff")
+    p.remove_remark("a:{b}", p.add_remark("a:{b}", "refunds", by="staff").id, by="staff")
+    p.add_remark("u6", "refunds", by="staff")
+    p.remarks()
+    p.remarks_among(["a:{b}", "u6"])
+    wish: dict[str, Any] = {"filter": SessionFilter(uid="a:{b}"), "by": "staff", "reason": "why", "sessions": 1}
+    p.answer_request(p.ask_approval(network="::1", **wish).id, "refuse", by="eve", word="No.")
+    p.answer_request(approved := p.ask_approval(**wish).id, "approve", by="eve")
+    p.finish_request(approved, by="eve", outcome="done")
+    p.ask_approval(**wish)
     for by in ("staff", "eve"):
         p.note_viewer("u1", by=by)
     p.note_viewer("u1", by="staff", closed=True)
@@ -173,6 +190,7 @@ def _everything(p: P) -> None:
     p.sweep()
     p.repair()
     p.advance(8 * 86400)
+    p.approval_requests()
     p.sweep()
 
 

@@ -23,7 +23,7 @@ from tests.support.servers import Server, missing, redis_binary, valkey_binary
 
 def _some_seconds_later(*clients: P) -> None:
     for p in clients:
-        p.context.look_at = 0.001
+        p.context.cache.look_at = 0.001
 
 
 def _delete_all(bed: Bed) -> None:

@@ -389,6 +389,39 @@ def test_sessions_on_behalf_of_users_of_both_versions_are_listed_and_end_in_both
     assert p.repair().repaired == 0
 
 
+def test_an_earlier_version_leaves_remarks_as_they_are(p: P, earlier: Earlier) -> None:
+    p.freeze()
+    p.login("ada", name="Ada")
+    remark = p.add_remark("ada", "calls about refunds", by="sam")
+    earlier.kick("ada", **WHY)
+    earlier.sweep()
+    assert earlier.audit() == [True] * 2, "it reads the action, which it does not know"
+    assert p.reindex() is not None
+    assert p.remarks("ada") == [remark]
+    earlier.erase("ada", **WHY)
+    assert p.remarks("ada") == [remark], "docs/upgrade.md: an earlier version does not know them"
+    p.erase("ada", **WHY)
+    assert p.remarks() == []
+    assert p.repair().repaired == 0
+
+
+@on("valkey-sync", "redis7-sync")
+def test_an_earlier_version_leaves_requests_alone_and_reads_their_audit(p: P, bed: Bed, earlier: Earlier) -> None:
+    p.freeze()
+    p.login("ada", name="Ada Lovelace", device="phone")
+    asked = p.ask_approval(filter=SessionFilter(text="lovelace"), country="FR", sessions=1, lapse_after=3600, **WHY)
+    assert earlier.audit() == [True]
+    earlier.sweep()
+    earlier.repair()
+    earlier.kick("ada", **WHY)
+    assert p.approval_requests() == [asked]
+    earlier.erase("ada", **WHY)
+    assert b"lovelace" in b"".join(bed.raw.hvals(p.context.keys.shards[0].approvals)), "docs/upgrade.md says so"
+    p.answer_request(asked.id, "approve", by="grace")
+    assert earlier.audit() == [True] * 4
+    assert p.repair().repaired == 0
+
+
 # -- the gate ---------------------------------------------------------------------------------------------------------
 
 ACTS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
@@ -434,7 +467,7 @@ def test_a_process_that_runs_while_the_schema_changes_refuses_it_too(bed: Bed) -
     token = p.login("ada").token
     [layout] = bed.families()["layout"]
     bed.raw.hset(layout, "schema", 3)
-    p.context.look_at = 0.0  # five seconds have passed
+    p.context.cache.look_at = 0.0  # five seconds have passed
     before = bed.dump()
     for _ in range(2):
         with pytest.raises(CorruptData, match="schema 3; this version reads 1: upgrade"):
@@ -454,7 +487,7 @@ def test_a_layout_that_does_not_say_when_it_was_written_is_no_loss_of_data(bed: 
     p = bed.connect()
     for _ in range(2):
         assert p.counts().sessions == 1
-        p.context.look_at = 0.001  # five seconds have passed
+        p.context.cache.look_at = 0.001  # five seconds have passed
     assert bed.raw.hget(layout, "lost") is None
     for key in [key for keys in bed.families().values() for key in keys]:
         bed.raw.delete(key)

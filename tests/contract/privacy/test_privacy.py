@@ -98,6 +98,7 @@ def _live_a_life(p: P) -> list[str]:
     p.kick_where(SessionFilter(device="none"), expected=0, exclude=[f"{UID}:{sids[-1]}", "bob:session-1"], by=UID,
                  reason="test")  # fmt: skip
     p.revoke_before(p.clock.ms / 1000 - 3600, by="staff", reason="test")
+    p.add_remark(UID, f"{NAME} calls about refunds", by="staff")
     assert len(p.sessions(UID)) == 3
     p.block(UID, **SAID)
     return sids
@@ -140,7 +141,7 @@ def test_an_erased_person_is_in_no_byte_of_any_key(p: P, bed: Bed) -> None:
     assert families >= {
         b"sessions", b"deadlines", b"users", b"user", b"session", b"devices", b"ended", b"labels", b"note", b"events",
         b"audit", b"block", b"blocks", b"job", b"denied", b"words", b"addresses", b"facets", b"person",
-        b"known", b"place", b"on_behalf", b"idp",
+        b"known", b"place", b"on_behalf", b"idp", b"remarks", b"remarked",
     }  # fmt: skip
     full_table = {"C", "A"}  # only where the label table is full
     assert _fields_with_traces(bed, sids) | full_table == {field.letter for field in FIELDS if field.person}
@@ -162,7 +163,8 @@ def test_an_erased_person_is_in_no_byte_of_any_key(p: P, bed: Bed) -> None:
     page = p.audit(limit=1000)
     assert len(page.items) == page.total == acts + 1, "nothing that staff did is lost"
     reported = p.audit(uid=report.pseudonym, limit=1000).items
-    assert {entry.action for entry in reported} == {"kick", "block", "unblock", "denied", "forget", "login_on_behalf"}
+    actions = {"kick", "block", "unblock", "denied", "forget", "login_on_behalf", "add_remark"}
+    assert {entry.action for entry in reported} == actions
     assert reported[0].reason == f"asked by {report.pseudonym}"
     assert all(entry.session_id is None for entry in reported)
     assert [entry.by for entry in p.audit(uid="bob").items].count("staff") >= 3
@@ -669,7 +671,9 @@ def test_an_export_has_all_data_of_one_person_and_none_of_others(p: P) -> None:
     assert {ended["reason"] for ended in out["ended"]} == {"logout", "kicked", "expired", "replaced"}
     assert out["sessions"][0]["last_ip"] == LATEST
     assert out["block"]["ticket"] == "T-9"
-    assert {entry["action"] for entry in out["audit"]} == {"kick", "block", "unblock", "denied", "login_on_behalf"}
+    actions = {"kick", "block", "unblock", "denied", "login_on_behalf", "add_remark"}
+    assert {entry["action"] for entry in out["audit"]} == actions
+    assert [remark["text"] for remark in out["remarks"]] == [f"{NAME} calls about refunds"]
     assert [event["kind"] for event in out["events"]].count("login") == len(sids)
     assert out["person"]["online"]
     assert out["cut"] == []

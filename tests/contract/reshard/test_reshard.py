@@ -96,6 +96,7 @@ def _picture(p: P) -> dict[str, Any]:
         "audit": sorted(map(repr, p.audit(limit=1000).items)),
         "jobs": [(job.id, job.kicked, job.state) for job in p.jobs().items],
         "staff": p.staff(),
+        "requests": p.approval_requests(),
         "saved": p.saved_items("watch", owner="boss@example.org"),
     }  # fmt: skip
 
@@ -659,7 +660,7 @@ def test_a_client_with_a_layout_newer_than_a_restored_snapshot_goes_on_with_the_
     bed.raw.delete(*(key for keys in bed.families().values() for key in keys))
     for key, value in snapshot.items():
         bed.raw.restore(key, 0, value)
-    p.context.look_at = 0.001  # some seconds later
+    p.context.cache.look_at = 0.001  # some seconds later
     assert p.validate(token)
     assert p.counts().sessions == 1
     [finding] = [finding for finding in p.health().findings if "was gone" in finding.text]

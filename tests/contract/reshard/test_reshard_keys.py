@@ -38,9 +38,23 @@ AS_THEY_ARE = {
     "jobs",
     "running",
     "saved",
+    "remarks:",
+    "approvals",
     "staff",
 }
-DIVIDED = {"sessions", "deadlines", "ended", "users", "people", "blocks", "closing", "labels", "audit", "on_behalf"}
+DIVIDED = {
+    "sessions",
+    "deadlines",
+    "ended",
+    "users",
+    "people",
+    "blocks",
+    "closing",
+    "labels",
+    "audit",
+    "on_behalf",
+    "remarked",
+}
 SUMMED = {"totals", "meta"}
 EVERYWHERE = {"block_rules"}
 OF_A_SHARD = (b"retold", b"confirmed", b"indexes", b"no_address", b"no_address_at")
@@ -72,6 +86,8 @@ def _leave_a_trace_everywhere(p: P, bed: Bed) -> None:
     p.kick("u1", **SAID)
     p.logout("u2", p.sessions("u2")[0].session_id)
     p.block("u3", **SAID, duration=3600)
+    for uid in ("u3", "u4"):
+        p.add_remark(uid, "a remark", by="staff")
     p.add_block_rule(network="192.0.2.0/24", **SAID, expected=0)
     p.kick_where(SessionFilter(device="bulk"), **SAID, expected=4)
     p.rotate(p.login("late", device="bulk").token)
@@ -81,6 +97,7 @@ def _leave_a_trace_everywhere(p: P, bed: Bed) -> None:
     waits = p.start_kick(SessionFilter(device="bulk"), **SAID, expected=1)
     p.set_staff("boss@example.org", "admin", by="setup")
     p.save_item("watch", "u1", "Name 1", by="boss@example.org")
+    p.ask_approval(filter=SessionFilter(device="bulk"), **SAID, sessions=1)
     p.erase("u4", by="dpo", reason="asked")
     p.revoke_before(p.clock.ms / 1000 - 100, **SAID)
     p.sweep()

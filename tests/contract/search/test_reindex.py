@@ -87,14 +87,14 @@ def test_indexes_are_added_and_removed_according_to_the_settings(bed: Bed) -> No
     assert not {"words", "addresses"} & bed.families().keys()
     p = bed.connect(facets=("plan",))
     p.counts()
-    assert not p.context.complete
+    assert not p.context.cache.complete
     assert _answers(p) == expected
     p.login("late", name="Emeka Okafor Late", ip="192.0.0.9")
     p.reindex()
     assert {"words", "addresses"} <= bed.families().keys()
     fresh = bed.connect()
     assert _answers(fresh) == _answers(p) != expected
-    assert fresh.context.complete == {"uid", "name", "alias", "ip", "idp"}
+    assert fresh.context.cache.complete == {"uid", "name", "alias", "ip", "idp"}
     assert p.facets("plan") == {"p0": 30, "p1": 30}, "attributes declared since are counted, too"
     some = bed.connect(indexes=("name",))
     some.reindex()

@@ -186,6 +186,7 @@ def _question(rng: random.Random, now: float, *, is_inner: bool = False) -> dict
         "sign_in_required": lambda: True,
         "distant": lambda: True,
         "country": lambda: rng.choice(["FR", "DE", "JP"]),
+        "city": lambda: rng.choice(["Lyon", "PARIS", "Bérlin", "Tokyo"]),
         "network": lambda: rng.choice(["AS1", "AS2", "AS12"]),
         "attributes": lambda: {key: rng.choice(VALUES) for key in "pq" if rng.random() < 0.6},
     }

@@ -15,7 +15,16 @@ import streamlit as st
 from presence_core import Login, Presence, SessionFilter, Settings, Unavailable
 from presence_core.files.password_file import PasswordFile, StoredPassword
 from presence_dashboard import access, texts
-from presence_dashboard.actions import block_rules, bulk_kick, csv_export, kick_and_block, privacy, staff_members
+from presence_dashboard.actions import (
+    approvals,
+    block_rules,
+    bulk_kick,
+    csv_export,
+    kick_and_block,
+    privacy,
+    staff_members,
+)
+from presence_dashboard.actions.approvals import RulePart
 from presence_dashboard.actions.block_rules import RuleDetails, RuleMatch
 from presence_dashboard.actions.kick_and_block import ActionDetails
 from presence_dashboard.actions.maintenance import MaintenanceRunner
@@ -74,7 +83,14 @@ def test_values_are_masked_for_viewers_and_limits_apply_to_support() -> None:
     assert {role: set(actor.masked) for role, actor in made.items()} == {
         "stats": set(), "viewer": {"name", "ip"}, "support": set(), "admin": set(),
     }  # fmt: skip
-    assert [made[role].bulk_limit for role in ROLES] == [0, 0, 25, None]
+    assert [made[role].bulk_limit for role in ROLES] == [made[role].alone_limit for role in ROLES] == [0, 0, 25, None]
+    environ = {"PRESENCE_DASHBOARD_FOUR_EYES": "10", "PRESENCE_DASHBOARD_ACCESS": "proxy", "PRESENCE_PROXY_HEADER": "X",
+               "PRESENCE_TRUSTED_PROXIES": "10.0.0.5"}  # fmt: skip
+    made = {role: Config.from_env(environ).actor("x", role) for role in ROLES}
+    assert [made[role].alone_limit for role in ROLES] == [0, 0, 10, 10]
+    assert (made["support"].bulk_limit, made["admin"].bulk_limit, made["admin"].can_ask) == (100, None, True)
+    made = {role: Config.from_env(environ | {"PRESENCE_DASHBOARD_FOUR_EYES": "0"}).actor("x", role) for role in ROLES}
+    assert [made[role].alone_limit for role in ROLES] == [0, 0, 0, 0], "each bulk kick needs a second person"
 
 
 @pytest.mark.parametrize(
@@ -87,6 +103,12 @@ def test_values_are_masked_for_viewers_and_limits_apply_to_support() -> None:
         (lambda p: privacy.erase_person(p, "ada", "why"), "staff"),
         (lambda p: privacy.export_person(p, "ada"), "staff"),
         (lambda p: bulk_kick.preview(p, None, ()), "bulk"),  # type: ignore[arg-type]  # the filter is not read
+        (lambda p: approvals.ask(p, None, None, ActionDetails("why")), "bulk"),
+        (lambda p: approvals.ask(p, None, RulePart({"country": "FR"}, 0, None), ActionDetails("why")), "block_rules"),
+        (lambda p: approvals.approve(p, p, None, None, ActionDetails("why")), "approve"),
+        (lambda p: approvals.refuse(p, p, "why"), "approve"),
+        (lambda p: approvals.withdraw(p, p), "bulk"),
+        (lambda p: approvals.start(p, p, p, ActionDetails("why")), "bulk"),
         (lambda p: next(csv_export.pages(csv_export.session_export(p, None, ""))), "export"),
         (lambda p: staff_members.set_role(p, "ada", "admin"), "staff"),
         (lambda p: staff_members.remove(p, "ada"), "staff"),

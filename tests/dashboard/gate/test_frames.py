@@ -234,6 +234,8 @@ def test_the_widgets_of_another_tab_of_ones_own_do_nothing(house: House) -> None
 
 def test_a_role_without_access_to_people_receives_none_at_any_address(house: House) -> None:
     house.log_in()
+    asked = SessionFilter(uid="visitor-7")
+    house.presence.ask_approval(filter=asked, by="alex", reason="Lovelace asked", network="203.0.113.7", sessions=1)
     for page in PAGES:
         with opened(house, "stan") as stan:
             stan.go(page, "q=visitor-7&person=visitor-7&view=staff")
@@ -250,6 +252,9 @@ def test_who_must_not_see_names_and_addresses_is_sent_none_on_any_page(house: Ho
     presence.denied(by="mallory", what="sign-in", reason="wrong password, from 203.0.113.7")
     asked = SessionFilter(text="Lovelace", ip="203.0.113.7")
     presence.pause_job(presence.start_kick(asked, by="alex", reason="Clean-up", expected=50).id, by="alex")
+    request = presence.ask_approval(filter=asked, network="203.0.113.7", by="alex", reason="Clean-up", sessions=1)
+    presence.answer_request(request.id, "refuse", by="root", word="No.")
+    presence.ask_approval(filter=asked, by="alex", reason="Clean-up", sessions=1)
     house.log_in()
     seen: list[bytes] = []
     for page, query in (

@@ -6,9 +6,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from presence_core import LoginRefused, Presence
-from presence_dashboard import texts
+from presence_dashboard import access, texts
 from presence_dashboard.format import exact, minute
-from presence_dashboard.roles import HIDDEN
+from presence_dashboard.roles import HIDDEN, Actor
 from tests.dashboard.conftest import cells, log_in, toasts
 from tests.dashboard.pages.test_person_page import said
 
@@ -211,3 +211,32 @@ def test_blocked_people_have_their_name_unless_it_is_masked(
     presence.unblock("eve", by="sam", reason="test")
     captions.append([caption.value for caption in page.button(key="refresh-list").click().run().caption])
     assert [texts.BLOCKED_PEOPLE_UNNAMED in shown for shown in captions] == [True, False]
+
+
+def test_with_four_eyes_another_admin_is_asked_for_a_wide_rule(
+    blocks: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    actor = Actor("eve", "admin", four_eyes=50, can_ask=True)
+    monkeypatch.setattr(access, "current", lambda *, touch=True: actor)
+    monkeypatch.setattr(access, "require", lambda right, *, action, uid=None: actor)
+    _preview(blocks, "198.0.0.0/8")
+    assert texts.ASK_WIDE in [box.value for box in blocks.info]
+    assert not [field for field in blocks.text_input if field.label == texts.rule_type_wide("198.0.0.0/8")]
+    _write(blocks, texts.REASON, "Attack")
+    next(button for button in blocks.button if button.label == texts.ASK_ADMIN).click().run()
+    assert "An admin has been asked." in toasts(blocks)
+    [request] = presence.approval_requests()
+    assert (request.network, request.filter, request.sessions, request.duration) == ("198.0.0.0/8", None, 3, 86_400)
+    assert presence.block_rules() == []
+    presence.set_staff("eve", "admin", by="setup")
+    presence.set_staff("grace", "admin", by="setup")
+    actor = Actor("grace", "admin", four_eyes=50, can_ask=True)
+    app = blocks.switch_page("views/sessions/sessions.py").run()
+    app.button(key=f"review-{request.id}").click().run()
+    key = f"review-{app.session_state['approval-number']}"
+    app.text_input(key=f"rule-typed-{key}").set_value("198.0.0.0/8").run()
+    app.button(key=f"danger-{key}").click().run()
+    [rule] = presence.block_rules()
+    assert (rule.network, rule.by, rule.reason) == ("198.0.0.0/8", "grace", "Attack")
+    assert presence.approval_requests()[0].outcome == "block rule added"
+    assert presence.counts().sessions == 3

@@ -129,7 +129,7 @@ def test_changing_a_block_opens_filled_in_and_keeps_the_end(app: AppTest, presen
     look_for(app, "dana")
     app.button(key="block").click().run()
     assert texts.CHANGES_BLOCK in said(app)
-    assert [area.value for area in app.text_area] == ["Fraud case", "Call us."]
+    assert [area.value for area in app.text_area][-2:] == ["Fraud case", "Call us."], "after the box for a remark"
     assert next(element for element in app.text_input if element.label == texts.TICKET).value == "FR-1"
     assert next(box for box in app.selectbox if box.label == texts.BLOCK_FOR).value == texts.BLOCK_UNCHANGED
     confirm(app, "Fraud case, two accounts")

@@ -118,7 +118,7 @@ def test_the_range_and_the_ghost_are_those_of_the_address(app: AppTest, presence
     opened(app)
     assert app.button_group(key="range").value == "24h"
     assert texts.live_key(
-        [texts.LIVE_KEY_GHOST[texts.LIVE_GHOST_WEEK], texts.LIVE_KEY_ZOOM], "5 min", "UTC"
+        [texts.LIVE_KEY_GHOST[texts.LIVE_GHOST_WEEK], texts.LIVE_KEY_LOGINS, texts.LIVE_KEY_ZOOM], "5 min", "UTC"
     ) in captions(app)
     assert "earlier" in spec(app)
     app.button_group(key="ghost").set_value(texts.LIVE_GHOST_NONE).run()

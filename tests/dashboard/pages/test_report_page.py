@@ -14,8 +14,8 @@ from presence_core import Presence, SessionFilter
 from presence_dashboard import texts
 from presence_dashboard.actions.csv_export import csv as as_csv
 from presence_dashboard.actions.report_export import COLUMNS
-from presence_dashboard.data import shift_report
-from presence_dashboard.data.shift_report import MemberReport, ShiftReport, read_report
+from presence_dashboard.data.report import shift_report
+from presence_dashboard.data.report.shift_report import MemberReport, ShiftReport, read_report
 from presence_dashboard.language import in_language
 from presence_dashboard.roles import HIDDEN, Actor
 from presence_dashboard.views.report.row_words import worded, worded_rows

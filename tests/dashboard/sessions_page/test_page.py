@@ -11,6 +11,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from presence_core import OutcomeUnknown, Presence, Settings, Unavailable
+from presence_core.operations.mirror import reports
 from presence_dashboard import access, texts
 from presence_dashboard import format as fmt
 from presence_dashboard.actions.kick_and_block import ActionDetails, kick_person, kick_refs
@@ -57,6 +58,28 @@ def test_sessions_are_listed_newest_login_first(app: AppTest, presence: Presence
     app.run()
     assert uids(app) == ["user02", "user01", "user00"]
     assert texts.online_now("3", "3") in [text.value for text in app.markdown]
+
+
+@pytest.mark.parametrize(
+    ("values", "sentences"),
+    [
+        ({"behind": 7.5}, ["Mirrored from the site (`shop :red[x]`)", "A kick also ends the session at the site."]),
+        ({"problem": "away"}, ["The site’s sessions (`shop :red[x]`) cannot be read", "Kicks wait"]),
+        ({"stopped": True}, ["The mirror of the site’s sessions (`shop :red[x]`) stopped", "as they were then"]),
+    ],
+    ids=["mirrored", "waits", "stopped"],
+)
+def test_the_page_says_that_sessions_are_mirrored_how_far_behind_and_what_a_kick_does(
+    app: AppTest, presence: Presence, values: dict[str, Any], sentences: list[str]
+) -> None:
+    given = {
+        "store": "shop :red[x]", "hears": "scans", "behind": 0.2, "sessions": 1, "without_user": 0, "skipped": 0,
+        "waiting": 0, "problem": "",
+    }  # fmt: skip
+    presence.internal.run(reports.report(presence.internal.context, "shop", given | values))
+    app.run()
+    shown = [element.value for element in (*app.caption, *app.warning)]
+    assert any(all(sentence in text for sentence in sentences) for text in shown), shown
 
 
 def test_a_person_without_a_name_is_listed_by_uid(app: AppTest, presence: Presence) -> None:

@@ -17,7 +17,19 @@ from presence_dashboard.data import session_query
 from presence_dashboard.data.session_query import SessionQuery
 from presence_dashboard.roles import HIDDEN, Actor
 from presence_dashboard.views.sessions import table_columns
-from tests.dashboard.conftest import log_in, open_again, table, tables, uids, use_old_token
+from tests.dashboard.conftest import (
+    cells,
+    click,
+    log_in,
+    open_again,
+    open_page,
+    press,
+    table,
+    tables,
+    tick,
+    uids,
+    use_old_token,
+)
 from tests.support.fair_clock import PATIENT
 from tests.support.place_file import PLACES, city, write_place_file
 from tests.support.servers import Server
@@ -323,6 +335,7 @@ def placed(server: Server, tmp_path: Path) -> None:
     with Presence.from_url(server.url, Settings(timeout=0.5, place_file=places)) as presence:
         for ip, device in ((LYON, "phone"), (TOKYO, "laptop")):
             presence.login("eve", name="Eve", ip=ip, device=device)
+            time.sleep(0.002)  # logins of one millisecond have no order
 
 
 def test_country_and_provider_are_filters_and_columns(app: AppTest, crowd: None, placed: None) -> None:
@@ -341,6 +354,45 @@ def test_country_and_provider_are_filters_and_columns(app: AppTest, crowd: None,
         app.session_state["menu-filters"] = True
         app.button(key="clear").click().run()
     assert set(table(app).column("flags")[:2]) == {texts.FLAG_DISTANT, ""}
+
+
+def test_flags_and_place_are_in_the_cells_of_the_first_columns_and_not_twice(
+    app: AppTest, crowd: None, placed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = table(app.run()).columns
+    assert columns == ["name", *table_columns.AT_FIRST], "no column comes and goes"
+    laptop, phone, *rest = [row["marks"] for row in table(app).data["rows"]]
+    far = [[texts.FLAG_DISTANT_SHORT, texts.FLAG_DISTANT]]
+    hostile = {"note": "<b>東京</b> **x** [y](z), JP", "badges": []}
+    assert laptop == {"name": {"note": "", "badges": far}, "ip": hostile}
+    assert phone == {"ip": {"note": "Lyon, FR", "badges": []}}
+    assert rest == [{}] * 4, "neither flags nor a place"
+    app.multiselect(key="columns").set_value(["ip", "place", "flags"]).run()
+    assert [row["marks"] for row in table(app).data["rows"]] == [{}] * 6, "each has a column of its own"
+    app.multiselect(key="columns").set_value(["ip"]).run()
+    act_as(monkeypatch, VIEWER)
+    assert [row["marks"] for row in table(app.run()).data["rows"]][:2] == [{"name": {"note": "", "badges": far}}, {}]
+
+
+def test_a_kick_dialog_tells_two_sessions_apart_by_place_flags_and_last_activity(
+    app: AppTest, crowd: None, placed: None
+) -> None:
+    press(app.run(), "kick", table(app).data["rows"][0]["ref"])
+    texts_of_dialog = [text.value for text in app.text]
+    assert {"<b>東京</b> **x** [y](z), JP", texts.FLAG_DISTANT} <= set(texts_of_dialog)
+    assert texts.LABEL_LAST_ACTIVE in [caption.value for caption in app.caption]
+    next(button for button in app.button if button.label == texts.CANCEL).click().run()
+    tick(app, 0, 1)
+    app.button(key="kick-selected").click().run()
+    assert cells(app, texts.LABEL_DEVICE) == [f"laptop{texts.FLAG_DISTANT_SHORT}", "phone"]
+    assert cells(app, texts.LABEL_IP) == [f"{TOKYO}<b>東京</b> **x** [y](z), JP", f"{LYON}Lyon, FR"]
+    assert len(cells(app, texts.LABEL_LAST_ACTIVE)) == 2
+    next(button for button in app.button if button.label == texts.CANCEL).click().run()
+    open_for_timeouts = open_page("person", q="eve")
+    click(open_for_timeouts, "timeouts-all")
+    laptop, phone = cells(open_for_timeouts, texts.LABEL_DEVICE)
+    assert laptop == f"laptop{texts.FLAG_DISTANT_SHORT}{TOKYO}<b>東京</b> **x** [y](z), JP"
+    assert phone == f"phone{LYON}Lyon, FR"
 
 
 def test_without_places_there_are_no_filters_by_place(app: AppTest, crowd: None) -> None:

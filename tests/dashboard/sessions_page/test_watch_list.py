@@ -109,3 +109,30 @@ def test_watching_costs_one_call_for_all_people(app: AppTest, presence: Presence
     store.presence.online_among = lambda uids: (calls.append(len(list(uids))), many(uids))[1]  # type: ignore[func-returns-value, method-assign]
     watched(store, ACTOR, fresh=True)
     assert calls == [50]
+
+
+def test_a_person_is_put_on_the_list_of_alerts_and_off_it_and_the_audit_says_so(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    presence.login("u1", name="Dana Novak")
+    open_person(app, "u1")
+    app.button(key="alert-team").click().run()
+    assert [(item.name, item.text, item.shared) for item in presence.saved_items("watch")] == [
+        ("u1", "Dana Novak", True)
+    ]
+    assert app.button(key="alert-team").label == texts.ALERT_TEAM_STOP
+    app.button(key="alert-team").click().run()
+    assert presence.saved_items("watch") == []
+    assert [entry.action for entry in presence.audit()] == ["shared_item", "shared_item"]
+    monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "viewer")
+    open_person(app, "u1")
+    assert not [button for button in app.button if button.key == "alert-team"]
+
+
+def test_a_watched_person_is_named_to_the_script_that_shows_notifications(app: AppTest, presence: Presence) -> None:
+    presence.save_item("watch", "u1", 'Dana "<b>" Novak', by=ACTOR)
+    app.run()
+    assert 'data-notify="0" data-text=""' in signal(app)
+    presence.login("u1")
+    look_again(app)
+    assert "Dana &quot;&lt;b&gt;&quot; Novak" in signal(app)

@@ -32,7 +32,7 @@ def test_a_cluster_node_that_is_down_affects_only_its_own_users(anywhere: Bed, t
         assert 0 < len(away) < 30
         near = next(uid for uid in tokens if uid not in away)
         wait_for("connections", lambda: all(p.validate(token) for token in tokens.values()))
-        p.context.look_at = math.inf  # otherwise a login may first ask where the sessions are, and fail there
+        p.context.cache.look_at = math.inf  # otherwise a login may first ask where the sessions are, and fail there
 
         victim.pause()
         assert isinstance(failure(lambda: p.login("u0"), within=1.8), OutcomeUnknown)
@@ -57,7 +57,7 @@ def test_a_cluster_node_that_is_down_affects_only_its_own_users(anywhere: Bed, t
         token = patient.login(near).token
         layouts.pause()
         for _ in range(size(1, 2)):
-            p.context.look_at = 0.001  # some seconds later: where are the sessions?
+            p.context.cache.look_at = 0.001  # some seconds later: where are the sessions?
             wait_for("those who are elsewhere", lambda: p.validate(token))
         layouts.resume()
         cluster.wait_ok()

@@ -481,6 +481,8 @@ def _of_filters() -> list[tuple[str, Any, str]]:
             "192.0.2.0/24",
         ),
     }
+    fields["city"] = _text("city must be text of 1 to 64 bytes", 64)
+    fields["city"] += _same("city must have a letter or digit", "\u0301")
     for field in ("text", "name_prefix", "name_contains"):
         fields[field] = searched() if field == "text" else _text(f"{field} must be text of 1 to 256 bytes", 256)
         fields[field] += _same(f"{field} must have a letter or digit", "\u0301", "\u0301\u0308", "´", " \u0327")

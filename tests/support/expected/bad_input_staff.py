@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from presence_core import AuditFact, SessionFilter
 from tests.support.expected.bad_input import (
     BY,
     CONTROL,
@@ -79,12 +80,78 @@ def _of_saved_items() -> list[Case]:
     cases += [Case("saved_items", ("view",), {"owner": value}, sentence) for value, sentence in owner]
     cases += [Case("note_viewer", ("ada",), {"by": value}, sentence) for value, sentence in _BYS]
     cases += [Case("note_viewer", (value,), {"by": "root"}, sentence) for value, sentence in UIDS]
+    for value, sentence in UIDS:
+        cases += [Case("add_remark", (value, "a"), {"by": "root"}, sentence)]
+        cases += [Case("remove_remark", (value, "0" * 16), {"by": "root"}, sentence)]
+        cases += [Case("remarks", (value,), {}, sentence)] if value is not None else []
+        cases += [Case("remarks_among", ([value],), {}, sentence)]
+    for value, sentence in _BYS:
+        cases += [Case("add_remark", ("ada", "a"), {"by": value}, sentence)]
+        cases += [Case("remove_remark", ("ada", "0" * 16), {"by": value}, sentence)]
+    cases += [Case("add_remark", ("ada", value), {"by": "root"}, f"text{sentence}") for value, sentence in PROSE]
+    sentence = "remark_id must be the id of a remark"
+    ids: list[Any] = [None, "", 5, "0" * 15, "0" * 17, "a b" + "0" * 13, b"0" * 16]
+    cases += [Case("remove_remark", ("ada", value), {"by": "root"}, sentence) for value in ids]
+    limits: list[Any] = [0, 1001, "5", None, 1.5]
+    sentence = "limit must be a whole number from 1 to 1000"
+    cases += [Case("remarks", (), {"limit": value}, sentence) for value in limits]
     flags: list[Any] = [None, 0, 1, "yes"]
     for value in flags:
         shared = {"by": "root", "shared": value}
         cases.append(Case("save_item", ("view", "a", "b"), shared, "shared must be True or False"))
         cases.append(Case("remove_item", ("view", "a"), shared, "shared must be True or False"))
         cases.append(Case("note_viewer", ("ada",), {"by": "root", "closed": value}, "closed must be True or False"))
+    return cases
+
+
+def _of_requests() -> list[Case]:
+    good: dict[str, Any] = _GOOD | {"sessions": 1, "country": "FR"}
+    bare = _GOOD | {"sessions": 1}
+    cases = [Case("ask_approval", (), good | {"by": value}, sentence) for value, sentence in _BYS]
+    cases += [Case("ask_approval", (), good | {"reason": value}, f"reason{rest}") for value, rest in PROSE]
+    cases += [Case("ask_approval", (), good | {"message": value}, f"message{rest}") for value, rest in PROSE]
+    ticket = _text("ticket must be text of 1 to 64 bytes", 64)
+    cases += [Case("ask_approval", (), good | {"ticket": value}, sentence) for value, sentence in ticket]
+    numbers: list[Any] = [-1, None, "5", 1.5, True]
+    whole = "sessions must be a whole number from 0 to 1000000000"
+    cases += [Case("ask_approval", (), good | {"sessions": value}, whole) for value in numbers]
+    lapse = "lapse_after must be a whole number from 60 to 604800"
+    cases += [Case("ask_approval", (), good | {"lapse_after": value}, lapse) for value in (*numbers, 59, 604_801)]
+    seconds = "duration must be whole seconds from 1 to 315360000 (10 years)"
+    cases += [Case("ask_approval", (), good | {"duration": value}, seconds) for value in (0, -1, 1.5, "60", True)]
+    refs = "exclude must be a list of refs"
+    cases += [Case("ask_approval", (), good | {"exclude": value}, refs) for value in ("a:session-1", b"a", None, 5)]
+    cases += [
+        Case("ask_approval", (), bare, "filter must be given, or what a block rule refuses, or both"),
+        Case("ask_approval", (), bare | {"filter": "ada"}, "filter must be a SessionFilter"),
+        Case("ask_approval", (), bare | {"filter": SessionFilter()},
+             "filter must have at least one field: use revoke_before to sign out everyone"),
+        Case("ask_approval", (), bare | {"filter": SessionFilter(uid="a"), "duration": 5},
+             "duration must not be given without a block rule"),
+        Case("ask_approval", (), bare | {"country": "FRA"},
+             "country must be the two letters of an ISO country code, such as FR"),
+        Case("ask_approval", (), good | {"exclude": ["a:session-1"] * 201}, "exclude must be at most 200 refs"),
+        Case("answer_request", ("request-1", "allow"), {"by": "staff"},
+             'answer must be "approve" or "refuse" or "withdraw"'),
+        Case("finish_request", ("request-1",), {"by": "staff", "outcome": "x", "failed": 1},
+             "failed must be True or False"),
+    ]  # fmt: skip
+    cases += [
+        Case("ask_approval", (), bare | {"network": "1.2.3"},
+             "network must be an IPv4 or IPv6 address, or a network such as 192.0.2.0/24"),
+        Case("ask_approval", (), bare | {"app": "x"}, "app_version must be given: a rule is for a version of one app"),
+        Case("ask_approval", (), bare | {"app_version": "1"}, "app must be given: a rule is for a version of one app"),
+    ]  # fmt: skip
+    wrong_id = "request_id must be 8 to 128 characters of A-Z, a-z, 0-9, _ and -"
+    for value in ("", "short", "a b c d e f", 5, None):
+        cases.append(Case("answer_request", (value, "approve"), {"by": "staff"}, wrong_id))
+        cases.append(Case("finish_request", (value,), {"by": "staff", "outcome": "x"}, wrong_id))
+    for value, sentence in _BYS:
+        cases.append(Case("answer_request", ("request-1", "approve"), {"by": value}, sentence))
+        cases.append(Case("finish_request", ("request-1",), {"by": value, "outcome": "x"}, sentence))
+    for value, rest in PROSE:
+        cases.append(Case("answer_request", ("request-1", "refuse"), {"by": "staff", "word": value}, f"word{rest}"))
+        cases.append(Case("finish_request", ("request-1",), {"by": "staff", "outcome": value}, f"outcome{rest}"))
     return cases
 
 
@@ -148,15 +215,22 @@ def _of_block_rules() -> list[Case]:
 
 def _of_questions() -> list[Case]:
     text = "text must be text of 1 to 256 bytes"
-    cases = [Case("people", (value,), {}, sentence) for value, sentence in searched() + _same(text, None)]
-    cases += [Case("people", (value,), {}, "text must have a letter or digit") for value in ("\u0301", "´")]
-    limits: list[Any] = [0, -1, 101, 1.5, "20", True, None]
-    cases += [
-        Case("people", ("ada",), {"limit": value}, "limit must be a whole number from 1 to 100") for value in limits
-    ]
+    count = 'count must be "sessions" or "devices" or "networks" or "countries"'
+    cases = [Case("top_people", (value,), {}, count) for value in (None, "", "users", 5)]
+    for method, most in (("people", 100), ("did_you_mean", 10)):
+        cases += [Case(method, (value,), {}, sentence) for value, sentence in searched() + _same(text, None)]
+        cases += [Case(method, (value,), {}, "text must have a letter or digit") for value in ("\u0301", "´")]
+        limits: list[Any] = [0, -1, 101, 1.5, "20", True, None]
+        sentence = f"limit must be a whole number from 1 to {most}"
+        cases += [Case(method, ("ada",), {"limit": value}, sentence) for value in limits]
     cases += [
         Case("audit_note", (), {"by": "staff", "what": "look", "outcome": value}, f"outcome{rest}")
         for value, rest in PROSE
+    ]
+    facts: list[Any] = [1, "ended", ["ended"], {"ended": 1}, [AuditFact("ended"), None]]
+    cases += [
+        Case("audit_note", (), {"by": "staff", "what": "look", "facts": value}, "facts must be a list of AuditFact")
+        for value in facts
     ]
     block_for = "block_for must be whole seconds from 1 to 315360000 (10 years)"
     no_seconds: list[Any] = [0, -1, 315_360_001, 1.5, "60", True, timedelta(hours=1)]
@@ -169,4 +243,6 @@ def _of_questions() -> list[Case]:
     return cases
 
 
-STAFF_CASES = _of_staff() + _of_saved_items() + _of_everybody_out() + _of_block_rules() + _of_questions()
+STAFF_CASES = (
+    _of_staff() + _of_saved_items() + _of_requests() + _of_everybody_out() + _of_block_rules() + _of_questions()
+)

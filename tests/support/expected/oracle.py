@@ -277,8 +277,10 @@ def found_by(session: Session, now_ms: int, asked: dict[str, Any]) -> bool:
             return session.on_behalf_by is not None
         if field == "sign_in_required":
             return session.sign_in_required_at is not None
-        if field in ("country", "network"):
+        if field in ("country", "network", "city"):
             place = session.place
+            if field == "city":
+                return place is not None and folded(place.city or "") == folded(value)
             return place is not None and value == (place.country if field == "country" else f"AS{place.asn}")
         if field == "attributes":
             return all(

@@ -76,7 +76,7 @@ def row(login_at: int = NOW, name: bytes | None = None) -> list[bytes | None]:
 
 def test_an_operation_checks_its_arguments_when_it_is_called_and_needs_no_layout_for_that() -> None:
     ctx = context()
-    ctx.keyspace = None  # as before the first call of a client
+    ctx.cache.keyspace = None  # as before the first call of a client
     with pytest.raises(InvalidArgument, match=r"^reason must be text"):
         blocks.unblock(ctx, "ada", "sam@support", "")
     operation = blocks.unblock(ctx, "ada", "sam@support", "Verified by phone")
@@ -379,7 +379,7 @@ def test_a_plan_names_the_indexes_that_a_rebuild_has_to_complete() -> None:
     answer = lambda call: [NOW, 9, 9, 9, 1, [0, 0, 0], [], b"uid,name,alias,ip.2", 9]  # noqa: E731  as fold 1 wrote it
     route, _ = finish(planner.plan(ctx, SessionFilter(text="ada"), 51), answer)
     assert (route.plan.index, route.plan.incomplete) == ("list", ("uid", "name", "alias"))
-    assert ctx.complete == {"ip"}
+    assert ctx.cache.complete == {"ip"}
 
 
 @pytest.mark.parametrize(("exactness", "exact"), [(1, True), (2, True), (0, False)])

@@ -256,7 +256,8 @@ def test_no_function_of_texts_has_an_english_sentence_that_is_not_translated() -
 
 
 def test_what_is_counted_has_words_for_the_middle_of_a_sentence() -> None:
-    assert english.LIVE_IN_A_LIST.keys() == english.LIVE_REASONS.keys() | english.LIVE_ODD.keys()
+    counted = {"logins", *english.LIVE_REASONS, *english.LIVE_ODD}
+    assert english.LIVE_IN_A_LIST.keys() == counted
 
 
 def test_every_end_has_a_text_on_each_page() -> None:

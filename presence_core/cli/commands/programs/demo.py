@@ -12,7 +12,9 @@ from presence_core.cli.output import print_error
 
 def add_commands(add_command: AddCommand) -> None:
     help = "Run a demo site with visitors and the dashboard, until Ctrl-C."
-    add_command("demo", start, help, json=False, connects=False).epilog = LOG_HELP
+    demo = add_command("demo", start, help, json=False, connects=False)
+    demo.epilog = LOG_HELP
+    demo.add_argument("--mirror", action="store_true", help="a site with sessions of its own, and presence mirror")
 
 
 def start(args: argparse.Namespace) -> int:
@@ -23,4 +25,4 @@ def start(args: argparse.Namespace) -> int:
             "(in a checkout: pip install '.[dashboard,embedded]')"
         )
         return 2
-    replace_by_module(args, "presence_dashboard.demo")
+    replace_by_module(args, "presence_dashboard.demo", *(["--mirror"] if args.mirror else []))

@@ -1,5 +1,6 @@
 -- The sessions that a login ends, because the user would have more than the limits allow.
 -- include: sessions/end_session
+-- include: login/mirrored
 
 -- Add an end to `ends`, and its session id to `sids`.
 local function add_end(ends, sids, user, sid, how)
@@ -16,7 +17,8 @@ local function read_live(k, user, sid, now, revoked, revoked_at, with_devices, e
   local devices = with_devices and redis.call('HMGET', user.devices, unpack(sids)) or {}
   for i, other in ipairs(sids) do
     local login = logins[i] and tonumber(logins[i])
-    if other == sid or not login or is_on_behalf(other) then -- without a login time it is stale: left to repair
+    if other == sid or not login or is_on_behalf(other) or is_mirrored(other) then
+      -- Without a login time it is stale: left to repair.
     elseif is_revoked(now, login, tonumber(due[i] or math.huge), revoked, revoked_at) then
       add_end(ends, late, user, other, revoked_end(k.meta))
     elseif due[i] and tonumber(due[i]) <= now then

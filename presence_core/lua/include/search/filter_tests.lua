@@ -5,7 +5,7 @@
 --   from, to        first and last address of a network, each family and bytes
 --   flags           of what is odd about the login, field 'o': all of these bits
 --   sign_in_required  field 'q' is there
---   country, network  of the place, field 'g'; a network by its number
+--   country, network, city  of the place, field 'g'; a network by its number, a city folded
 --   idp_iss, idp_sub, idp_sid  of the link to an identity provider, field 'l'
 --   idle, seen      ms since last seen: at least, at most
 --   mfa             whether field 'h' says several factors, 0 or 1; methods: all that it must name, one a line
@@ -131,10 +131,14 @@ local function test_authentication(tests, mfa, methods)
   end
 end
 
-local function test_place(tests, country, network)
-  tests[1] = (country or network) and function(row)
+local CITY = '^' .. string.rep('[^\n]*\n', 4) .. '([^\n]*)$'
+local function test_place(tests, country, network, city)
+  tests[1] = (country or network or city) and function(row)
     local its_country, its_network = match(row[1] or '', '^([^\n]*)\n([^\n]*)')
-    return (not country or its_country == country) and (not network or its_network == network) and YES or NO
+    if country and its_country ~= country or network and its_network ~= network then return NO end
+    if not city then return YES end
+    local its_city = fold(match(row[1] or '', CITY) or '')
+    return not its_city and MAYBE or gsub(its_city, ' +', ' ') == city and YES or NO
   end
 end
 
@@ -220,7 +224,7 @@ local function filter_test(now, wanted, pieces)
   add_stage({'o'}, test_flags, tonumber(wanted.flags or ''))
   add_stage({'q'}, test_demand, wanted.sign_in_required)
   add_stage({'h'}, test_authentication, wanted.mfa, wanted.methods)
-  add_stage({'g'}, test_place, wanted.country, wanted.network)
+  add_stage({'g'}, test_place, wanted.country, wanted.network, wanted.city)
   add_stage({'l'}, test_link, wanted.idp_iss, wanted.idp_sub, wanted.idp_sid)
   add_stage({'n'}, test_name, wanted)
   add_stage({'x'}, test_attributes, pieces)

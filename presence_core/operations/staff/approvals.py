@@ -1,0 +1,182 @@
+"""Requests that a second person approves: a bulk kick, a block rule, or both. On the first shard.
+
+The states: ``open``, then ``refused``, ``withdrawn``, ``lapsed`` or ``approved``. The process of the person who
+approves does what was asked, and then writes ``done`` or ``failed``. So a request that stays ``approved`` tells that
+the process died, or lost the server, in between.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterable
+from itertools import islice
+from typing import Final
+
+from presence_core import validation as check
+from presence_core.errors import CorruptData, InvalidArgument, Unavailable
+from presence_core.filters import SessionFilter
+from presence_core.models import ApprovalAnswer, ApprovalRequest, AuditFact, RuleMatch, moment, text, write_facts
+from presence_core.operations.context import Context
+from presence_core.scripts import staff as scripts
+from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first
+from presence_core.settings import DAY
+
+MAX_OPEN: Final = 50
+"""Open requests of a namespace."""
+
+MAX_OWN: Final = 10
+"""Open requests of one person."""
+
+MAX_ANSWERED: Final = 50
+
+MAX_EXCLUDED: Final = 200
+
+MAX_BYTES: Final = 16_384
+"""Of one request: a script reads all of them."""
+
+KEEP_ANSWERED: Final = 7 * DAY
+
+KEEP: Final = 30 * DAY
+"""Seconds after the last change until all requests are deleted."""
+
+LAPSES: Final = (60, 7 * DAY)
+"""Seconds after which a request may lapse, at least and at most."""
+
+KICK_ALL: Final = "use revoke_before to sign out everyone"
+
+
+@checked_first
+def ask(
+    ctx: Context, *, by: object, reason: object, filter: object, exclude: object, sessions: object, network: object,
+    app: object, app_version: object, country: object, duration: object, message: object, ticket: object,
+    lapse_after: object,
+) -> Op[ApprovalRequest]:  # fmt: skip
+    actor, note = check.actor(by), check.prose("reason", reason)
+    asked = _check_filter(filter)
+    has_rule = any(value is not None for value in (network, app, app_version, country))
+    if asked is None and not has_rule:
+        raise InvalidArgument("filter", "must be given, or what a block rule refuses, or both", "required")
+    match = RuleMatch.of(network, app, app_version, country) if has_rule else None
+    lasts = None if duration is None else check.seconds("duration", duration)
+    if lasts is not None and match is None:
+        raise InvalidArgument("duration", "must not be given without a block rule", "conflicts")
+    refs = _check_excluded(exclude)
+    number = check.whole("sessions", sessions, 0, 1_000_000_000)
+    public = check.optional_prose("message", message)
+    case = check.short("ticket", ticket, 64) or ""
+    lapse = check.whole("lapse_after", lapse_after, *LAPSES)
+    fields = {"sessions": str(number)}
+    if asked is not None:
+        fields |= {"filter": asked.to_json(), "exclude": json.dumps(refs, ensure_ascii=False)}
+    if match is not None:
+        given = {"network": match.network, "app": match.app, "app_version": match.app_version, "country": match.country}
+        fields |= {name: value for name, value in given.items() if value}
+        fields |= {"duration": str(lasts)} if lasts else {}
+    if sum(len(word.encode()) for word in (*fields.values(), note, public)) > MAX_BYTES:
+        raise InvalidArgument("exclude", f"makes a request of more than {MAX_BYTES:,} bytes: give fewer", "too_many")
+    yield CHECKED
+    shard, request_id = ctx.keys.shards[0], ctx.new_id()
+    words = [word for pair in fields.items() for word in pair]
+    [reply] = yield [
+        call_of(scripts.ASK_APPROVAL, (shard.approvals, shard.audit), *words, given_now=ctx.now,
+                audit_cap=ctx.audit_cap, id=request_id, by=actor, reason=note, message=public, ticket=case,
+                uid=(asked.uid if asked else None) or "", lapse=lapse * 1000, most_open=MAX_OPEN, most_own=MAX_OWN,
+                most_answered=MAX_ANSWERED, keep_answered=KEEP_ANSWERED * 1000, keep=KEEP,
+                facts=_facts(request_id, actor, asked, number, match))
+    ]  # fmt: skip
+    change = scripts.ASK_APPROVAL.reply(reply)
+    if change.code == scripts.TOO_MANY_OPEN:
+        raise InvalidArgument("by", f"cannot ask: the limit of {MAX_OPEN} open requests is reached", "requests_full")
+    if change.code == scripts.TOO_MANY_OWN:
+        raise InvalidArgument(
+            "by", f"cannot ask: the limit of {MAX_OWN} open requests of one person is reached", "requests_full"
+        )
+    return _decoded(request_id, change.record)
+
+
+def _check_filter(value: object) -> SessionFilter | None:
+    if value is not None and not isinstance(value, SessionFilter):
+        raise InvalidArgument("filter", "must be a SessionFilter", "wrong_type")
+    if value is not None and not value.given:
+        raise InvalidArgument("filter", f"must have at least one field: {KICK_ALL}", "required")
+    return value
+
+
+def _check_excluded(value: object) -> list[str]:
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise InvalidArgument("exclude", "must be a list of refs", "wrong_type")
+    refs = list(islice(value, MAX_EXCLUDED + 1))
+    if len(refs) > MAX_EXCLUDED:
+        raise InvalidArgument("exclude", f"must be at most {MAX_EXCLUDED} refs", "too_many")
+    return [":".join(check.ref(ref)) for ref in refs]
+
+
+def _facts(request_id: str, by: str, asked: SessionFilter | None, sessions: int, match: RuleMatch | None) -> str:
+    """What is asked, for the audit of each step."""
+    facts = [AuditFact("request_of", {"request": request_id, "name": by})]
+    facts += [AuditFact("to_kick", {"count": sessions})] if asked else []
+    facts += [AuditFact("to_block", {"match": match.words})] if match else []
+    return write_facts(*facts)
+
+
+def requests(ctx: Context) -> Op[list[ApprovalRequest]]:
+    """All that are stored, the latest first. Those that lapsed are written as such, which the audit shows."""
+    shard = ctx.keys.shards[0]
+    [reply] = yield [call_of(scripts.READ_REQUESTS, (shard.approvals,), ctx.now)]
+    read = scripts.READ_REQUESTS.reply(reply)
+    found = (ApprovalRequest.from_stored(text(name), raw) for name, raw in read.rows)
+    stored = sorted((request for request in found if request), key=lambda request: request.at, reverse=True)
+    known = [request.as_of(moment(read.now)) for request in stored]
+    lapsed = [now for before, now in zip(stored, known, strict=True) if now.state != before.state]
+    if lapsed and ctx.settings.heal:
+        with contextlib.suppress(Unavailable, CorruptData):
+            yield [_answer_call(ctx, request.id, "lapse", request.by) for request in lapsed]
+    return known
+
+
+@checked_first
+def answer(ctx: Context, request_id: object, reply_with: object, by: object, word: object) -> Op[ApprovalRequest]:
+    known_id, actor = check.session_id(request_id, "request_id"), check.actor(by)
+    check.choice("answer", reply_with, ApprovalAnswer)
+    said = check.prose("word", word) if word is not None or reply_with == "refuse" else ""
+    yield CHECKED
+    return (yield from _change(ctx, known_id, str(reply_with), actor, said, ""))
+
+
+@checked_first
+def finish(ctx: Context, request_id: object, by: object, outcome: object, failed: object) -> Op[ApprovalRequest]:
+    known_id, actor = check.session_id(request_id, "request_id"), check.actor(by)
+    result = check.prose("outcome", outcome)
+    if not isinstance(failed, bool):
+        raise InvalidArgument("failed", "must be True or False", "wrong_type")
+    yield CHECKED
+    return (yield from _change(ctx, known_id, "failed" if failed else "done", actor, "", result))
+
+
+def _change(ctx: Context, request_id: str, change: str, by: str, word: str, outcome: str) -> Op[ApprovalRequest]:
+    [reply] = yield [_answer_call(ctx, request_id, change, by, word, outcome)]
+    answered = scripts.ANSWER_REQUEST.reply(reply)
+    if answered.code == scripts.UNKNOWN:
+        raise InvalidArgument("request_id", "must be of a known request: answered ones are kept for 7 days", "unknown")
+    request = _decoded(request_id, answered.record)
+    if answered.code == scripts.OWN:
+        raise InvalidArgument("by", "must not be the person who asks: a second person answers", "own_request")
+    if answered.code == scripts.NOT_OWN:
+        raise InvalidArgument("by", "must be the person who asked, or who approved", "own_request")
+    if answered.code != 1:
+        raise InvalidArgument("request_id", f"must be of an open request: this one is {request.state}", "answered")
+    return request
+
+
+def _answer_call(ctx: Context, request_id: str, change: str, by: str, word: str = "", outcome: str = "") -> Call:
+    shard = ctx.keys.shards[0]
+    return call_of(scripts.ANSWER_REQUEST, (shard.approvals, shard.audit), given_now=ctx.now, audit_cap=ctx.audit_cap,
+                   id=request_id, answer=change, by=by, word=word, outcome=outcome, keep=KEEP)  # fmt: skip
+
+
+def _decoded(request_id: str, record: bytes) -> ApprovalRequest:
+    request = ApprovalRequest.from_stored(request_id, record)
+    if request is None:
+        raise CorruptData(f"Request {request_id} cannot be read: another program wrote to it.")
+    return request
