@@ -367,7 +367,7 @@ class SessionsMethods(Client):
         session: as ``login`` got them in ``idp``. by: the provider's name for staff, 1-256 bytes; ``Ended.by`` and the
         audit (``idp_logout``, one entry a session) have it. issued_at: aware datetime or Unix seconds. token_id: of the
         logout token; None is returned if it was received in the last ``token_seconds`` (1…604,800), and nothing ends.
-        May be repeated. Cost: O(log N) on each shard, four round trips, and one for 50 sessions.
+        May be repeated. Cost: O(log N) on each shard, five round trips, and one for 50 sessions.
         """
         return self._run(
             provider_logout.provider_logout(self._ctx, issuer, subject, session, by, issued_at, token_id, token_seconds)

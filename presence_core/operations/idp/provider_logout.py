@@ -42,11 +42,9 @@ def provider_logout(
     yield CHECKED
     check_capacity(ctx)
     received = logout_key(ctx, "jti", iss, token or "")
-    if token is not None:
-        [before] = yield [command(received, "GET", received)]
-        if before is not None:
-            return None
-    yield [note_call(ctx, iss, sub, sid, issued, actor)]
+    before, _ = yield [command(received, "GET", received), note_call(ctx, iss, sub, sid, issued, actor)]
+    if token is not None and before is not None:
+        return None
     wanted = (
         SessionFilter(idp_issuer=iss, idp_session=sid)
         if sid

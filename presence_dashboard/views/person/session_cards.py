@@ -89,6 +89,7 @@ def _card(session: Session, total: int, actor: Actor, *, is_newest: bool, demand
                 texts.LABEL_LAST_ACTIVE: session.last_seen,
                 texts.LABEL_EXPIRES: session.expires_at,
                 texts.METHOD_FILTER: session_facts.authentication(session),
+                texts.LABEL_SIGNED_IN_AT: (session.idp or {}).get("iss"),
                 **session_facts.attributes(session, actor, open_store().presence.settings.facets),
             },
             theirs,
