@@ -27,6 +27,13 @@
     });
   }
 
+  // A menu of actions closes when one is chosen. A round trip of the server could close one that was opened just now.
+  document.addEventListener("click", (event) => {
+    const menu = event.target.closest?.('[data-testid="stPopoverBody"]:has([class*="st-key-timeouts-"])');
+    if (!menu || !event.target.closest("button")) return;
+    setTimeout(() => menu.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true })));
+  });
+
   // A menu is drawn at the end of the page. Opened by a key, it gets the focus, and the next Tab reaches its first control.
   document.addEventListener("click", (event) => {
     const button = event.target.closest('[data-testid="stPopoverButton"]');

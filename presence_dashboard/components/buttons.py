@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import streamlit as st
@@ -23,6 +23,17 @@ def live_button(
 ) -> None:
     """The same, off while Redis is unavailable."""
     button(label, key, act, *args, disabled=disabled or this_tab().away, **look)
+
+
+def more_actions(key: str, acts: Sequence[tuple[str, str, Callable[[], None] | None]]) -> None:
+    """A menu of further actions: label, key, and what it calls; None: disabled. page.js closes it."""
+    with st.popover(texts.MORE_ACTIONS, key=key, type="tertiary", disabled=this_tab().away):
+        for label, name, act in acts:
+            live_button(label, name, act or _nothing, type="tertiary", disabled=act is None)
+
+
+def _nothing() -> None:
+    """What a disabled button calls."""
 
 
 def page_buttons(paged: PagedList[Any] | SessionList, *, is_first: bool, is_last: bool) -> None:

@@ -1,23 +1,27 @@
-"""A ``PagedList`` on a page: its read, its rows, and the buttons that refresh it and turn its pages."""
+"""A ``PagedList`` on a page: its read, its rows with their details, the buttons that refresh it and turn its pages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from datetime import datetime
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
-import pandas as pd
 import streamlit as st
 
 from presence_core import Page
 from presence_dashboard import texts
 from presence_dashboard.components.buttons import live_button, page_buttons
+from presence_dashboard.components.record_table import Cell, Column, Row, record_table, ref_of
 from presence_dashboard.data.browser_tab import local_time, this_tab, zone
 from presence_dashboard.data.paged_list import PagedList, ReadPage, Total
 from presence_dashboard.data.store import open_store
-from presence_dashboard.format import number, offset
+from presence_dashboard.format import number
 
-ROW_HEIGHT: Final = 31
+T = TypeVar("T")
+
+FULL: Final = 20
+"""Rows of a list that fills a screen: its place is kept free while the page loads."""
 
 
 def load_rows(
@@ -45,38 +49,58 @@ def load_rows(
     return None
 
 
-def row_table(
-    columns: Mapping[str, Sequence[Any]], key: str, alt: str, config: dict[str, Any], *, most_rows: int = 20
-) -> int | None:
-    """Draw a table of which one row can be ticked. Returns its position. most_rows: shown without scrolling."""
-    rows = pd.DataFrame(columns)
-    event = st.dataframe(
-        rows,
-        key=key,
-        on_select="rerun",
-        selection_mode="single-row",
-        column_config=config,
-        hide_index=True,
-        height=ROW_HEIGHT * (min(len(rows), most_rows) + 1) + 2,
-        row_height=ROW_HEIGHT,
-        placeholder="",
-        alt=alt,
-    )
-    return next((position for position in event.selection.rows if position < len(rows)), None)
+def record_list(
+    paged: PagedList[T],
+    items: Sequence[T],
+    columns: Sequence[tuple[Column, Sequence[Cell]]],
+    details: Callable[[T], None] | None = None,
+    *,
+    key: str,
+    caption: str,
+    hint: str | None = None,
+) -> None:
+    """Draw the rows, and the details of the one that the reader picks, with its actions. hint: while there are none."""
+    refs = [f"{paged.generation}-{place}" for place in range(len(items))]  # a row of a former read is no row
+    rows = [
+        Row(ref, ref, cells)
+        for ref, cells in zip(refs, zip(*(cells for _, cells in columns), strict=True), strict=True)
+    ]
+
+    def draw() -> None:
+        record_table(
+            [column for column, _ in columns],
+            rows,
+            key=key,
+            shown=f"{key}-{paged.generation}",
+            caption=caption,
+            back=texts.BACK_TO_FIRST,
+            now=paged.page.as_of if paged.page else datetime.now(zone()),
+            picked=paged.picked,
+            on_pick=(lambda: paged.pick(ref_of(key, "pick"))) if details else None,
+        )
+
+    picked = dict(zip(refs, items, strict=True)).get(paged.picked or "")
+    shown = partial(details, picked) if details and picked is not None else None
+    with_details(key, f"{'full' if len(rows) >= FULL else 'few'}-{key}", draw, shown, paged.pick)
+    if shown is None and hint:
+        st.caption(hint)
 
 
-def time_column(moments: Iterable[datetime], label: str | None = None, width: int = 170) -> Any:
-    """A column of times in the reader's time zone, with the offset if a clock shows one of them twice."""
-    zone_name = str(zone())
-    has_repeated = any(offset(moment.astimezone(zone())) for moment in moments)
-    help_text = texts.time_column_help(zone_name)
-    return st.column_config.DatetimeColumn(
-        label,
-        width=width,
-        format=f"YYYY-MM-DD HH:mm:ss{' Z' if has_repeated else ''}",
-        timezone=zone_name,
-        help=help_text,
-    )
+def with_details(
+    key: str, box: str, draw: Callable[[], None], details: Callable[[], None] | None, pick: Callable[[None], None]
+) -> None:
+    """A list, and next to it the details of one of its rows: below it on a narrow screen.
+
+    box: key of the container of the list. pick: called with None when the reader closes the details.
+    """
+    with st.container(key=f"split-{key}"):
+        with st.container(key=box):  # alone in it: a fragment in a shared container may vanish during a rerun
+            draw()
+        if details is not None:
+            with st.container(border=True, gap="xsmall", key="details"):
+                look: dict[str, Any] = {"type": "tertiary", "icon": ":material/close:"}
+                st.button(texts.CLOSE_DETAILS, key="close-details", on_click=pick, args=(None,), **look)
+                details()
 
 
 def refresh_bar(paged: PagedList[Any]) -> None:

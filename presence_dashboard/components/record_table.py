@@ -34,11 +34,11 @@ _HTML: Final = '<div class="record-table" style="visibility: hidden"></div>'
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column and how its cells are shown: text, the name that opens the person, or a time."""
+    """A column and how its cells are shown: text, the name that opens the person, a text with a link, or a time."""
 
     name: str
     label: str
-    kind: Literal["text", "name", "time", "ago", "ahead"] = "text"
+    kind: Literal["text", "name", "link", "time", "ago", "ahead"] = "text"
     help: str | None = None
     sorts_all: bool = False  #: its head sorts the whole list, by ``on_order``; others sort the rows that are shown
 
@@ -53,12 +53,23 @@ class Marks:
 
 
 @dataclass(frozen=True, slots=True)
+class Link:
+    """A text that opens a person in this tab, or an address in another."""
+
+    text: str
+    address: str | None
+
+
+Cell = str | datetime | Link | None
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """A row. The browser gets all of it: mask first, and pass texts through ``format.literal``."""
 
     ref: str  #: the browser sends it back with an action
     label: str  #: the row in a sentence
-    cells: tuple[str | datetime | None, ...]  #: one per column
+    cells: tuple[Cell, ...]  #: one per column
     ended: str = ""  #: why it has ended; such a row is struck through and cannot be ticked or kicked
     ticked: bool = False
     marks: Mapping[str, Marks] = field(default_factory=dict)  #: by column; of texts and names only
@@ -83,10 +94,12 @@ def record_table(
     back: str,
     now: datetime,
     order: tuple[str, bool] | None = None,
+    picked: str | None = None,
     selected: int = 0,
     sequence: int = 0,
     can_act: bool = True,
-    on_open: Callable[[], None],
+    on_open: Callable[[], None] | None = None,
+    on_pick: Callable[[], None] | None = None,
     on_tick: Callable[[], None] | None = None,
     on_kick: Callable[[], None] | None = None,
     on_order: Callable[[], None] | None = None,
@@ -95,9 +108,9 @@ def record_table(
 
     key: of the widget, for ``ticks_of`` and ``ref_of`` in the callbacks. shown: names these rows; changes with each
     read. back: the words for a return to ``order``. now: by the clock of the data. order: column and whether
-    descending, in which ``rows`` are. selected: ticked
-    rows on all pages. on_tick and on_kick: without them, the table has neither check boxes nor kick buttons, and the
-    browser cannot send either. can_act: False disables the kick buttons.
+    descending, in which ``rows`` are. picked: the row whose details are shown. selected: ticked rows on all pages.
+    on_open: a name opens the person. on_pick: a row shows its details. on_tick and on_kick: without them, the table has
+    neither check boxes nor kick buttons, and the browser cannot send either. can_act: False disables the kick buttons.
     """
     tab = this_tab()
     data = {
@@ -120,7 +133,12 @@ def record_table(
             {
                 "ref": row.ref,
                 "label": row.label,
-                "cells": [_milliseconds(cell) if isinstance(cell, datetime) else cell for cell in row.cells],
+                "cells": [_sent_cell(cell) for cell in row.cells],
+                "links": {
+                    column.name: cell.address
+                    for column, cell in zip(columns, row.cells, strict=True)
+                    if isinstance(cell, Link)
+                },
                 "ended": row.ended,
                 "ticked": row.ticked,
                 "marks": {name: {"note": marks.note, "badges": marks.badges} for name, marks in row.marks.items()},
@@ -130,15 +148,21 @@ def record_table(
         "order": None if order is None else {"name": order[0], "descending": order[1]},
         "selected": selected,
         "sequence": sequence,
+        "picked": picked,
+        "canOpen": on_open is not None,
+        "canPick": on_pick is not None,
+        "canTick": on_tick is not None,
         "canKick": on_kick is not None,
         "canAct": can_act,
-        "words": texts.TABLE_WORDS | {"unsort": back},
+        "words": texts.TABLE_WORDS
+        | {"unsort": back, "keys": texts.table_keys(ticks=on_tick, kicks=on_kick, opens=on_open, shows=on_pick)},
     }
     _make_known()
     _renderer()(
         key=key,
         data=data,
         on_open_change=on_open,
+        on_pick_change=on_pick,
         on_ticks_change=on_tick,
         on_kick_change=on_kick,
         on_order_change=on_order,
@@ -156,8 +180,9 @@ def ticks_of(key: str) -> Ticks | None:
     return Ticks(shown, min(max(sequence, 0), 2**31), frozenset(ref for ref in refs if isinstance(ref, str)))
 
 
-def ref_of(key: str, action: Literal["kick", "open"]) -> str | None:
-    """The row whose button was pressed, as the browser says. None: no row; of a kick, all ticked rows."""
+def ref_of(key: str, action: Literal["kick", "open", "pick"]) -> str | None:
+    """The row whose button was pressed, as the browser says. None: no row; of a kick, all ticked rows; of
+    a pick, that the details are closed."""
     ref = _sent(key).get(action)
     return ref if isinstance(ref, str) else None
 
@@ -171,6 +196,10 @@ def column_of(key: str) -> str | None:
 def _sent(key: str) -> Mapping[str, Any]:
     state = st.session_state.get(key)
     return state if isinstance(state, Mapping) else {}
+
+
+def _sent_cell(cell: Cell) -> str | int | None:
+    return _milliseconds(cell) if isinstance(cell, datetime) else cell.text if isinstance(cell, Link) else cell
 
 
 def _milliseconds(moment: datetime) -> int:

@@ -14,6 +14,7 @@ import streamlit as st
 from presence_core import Ended, Session
 from presence_core.schema.endings import PROVIDER_CAUSES
 from presence_dashboard import texts, ticket_links
+from presence_dashboard.components.record_table import Link
 from presence_dashboard.data.browser_tab import zone
 from presence_dashboard.data.store import open_store
 from presence_dashboard.format import clock, cut, exact, literal, name
@@ -209,6 +210,12 @@ def flag_names(record: Session | Ended) -> tuple[str, ...]:
         "on_behalf": record.on_behalf_by is not None,
     }
     return tuple(flag for flag, is_so in known.items() if is_so)
+
+
+def person_link(uid: str, called: str | None) -> Link:
+    """The same as the cell of a ``record_table``."""
+    label = literal(uid) if called is None else f"{literal(called)} ({literal(uid)})"
+    return Link(label, f"person?q={quote(uid, safe='')}")
 
 
 def flags(record: Session | Ended) -> list[str]:

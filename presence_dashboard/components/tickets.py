@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from html import escape
 from typing import Any, Final
 
 import streamlit as st
 
 from presence_dashboard import texts, ticket_links
+from presence_dashboard.components.record_table import Link
 from presence_dashboard.format import literal
 
 _MAX_TYPED: Final = 500
@@ -32,11 +31,6 @@ def ticket_cell(ticket: str | None) -> str:
     return f'<a href="{escape(link)}">{label}</a>' if link else label
 
 
-def ticket_column(tickets: Sequence[str | None], width: int | None = None) -> tuple[list[str], Any]:
-    """The cells and the config of a column of a ``row_table``: links, if all tickets have one."""
-    links = [ticket_links.address(ticket) or "" for ticket in tickets]
-    label = texts.LABEL_TICKET
-    if not any(links) or any(ticket and not link for ticket, link in zip(tickets, links, strict=True)):
-        return [literal(ticket or "") for ticket in tickets], st.column_config.TextColumn(label, width=width)
-    before, behind = map(re.escape, ticket_links.around_ticket())
-    return links, st.column_config.LinkColumn(label, width=width, display_text=f"^{before}(.*?){behind}$")
+def ticket_link(ticket: str | None) -> Link:
+    """The cell of a ``record_table``."""
+    return Link(literal(ticket_links.ticket_of(ticket)), ticket_links.address(ticket))

@@ -80,6 +80,7 @@ class PagedList(Generic[T]):
     generation: int = 0
     acted: int = -1
     counted: Total | None = None  #: when the first page was read
+    picked: str | None = None  #: the row whose details are shown
     _wanted: tuple[Position, ...] | None = _START
 
     @property
@@ -106,6 +107,10 @@ class PagedList(Generic[T]):
     @property
     def reads_first_page(self) -> bool:
         return self._wanted == _START
+
+    def pick(self, ref: str | None) -> None:
+        """Show the details of this row; None: of no row."""
+        self.picked = ref
 
     def refresh(self) -> None:
         self._wanted = self.positions

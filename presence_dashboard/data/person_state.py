@@ -172,9 +172,14 @@ class PersonState:
     cards: int = 0  #: additional pages of cards
     rows: int = 0  #: additional pages of the timeline
     acted: int = -1
+    picked: str | None = None  #: ref of the session whose details are shown
     news: list[AuditEntry] = field(default_factory=list)  #: staff actions that a tick found, not announced yet
     _wanted: bool = True
     _places: dict[str, Session] = field(default_factory=dict)  #: sessions by id, in the order of their cards
+
+    def pick(self, ref: str | None) -> None:
+        """Show the details of this session; None: of no session."""
+        self.picked = ref
 
     def refresh(self) -> None:
         """Read again at the next run, and put the cards in order."""

@@ -88,6 +88,7 @@ class SessionList:
     problem: str | None = None  #: what is wrong with the query; the rows answer the previous query
     ended: dict[str, Ended | None] = field(default_factory=dict)  #: by ref, since the read; None: why is not known
     selected: dict[str, Session] = field(default_factory=dict)  #: by ref, on all pages
+    picked: str | None = None  #: ref of the session whose details are shown
     ticks: int = 0  #: number of the browser's last change of ticks
     acted: int = 0  #: ``Tab.acted`` at the read
     query: SessionQuery = field(default_factory=SessionQuery)  #: answered by the rows
@@ -242,6 +243,10 @@ class SessionList:
         return bool(gone)
 
     # -- Selection -----------------------------------------------------------------------------------------------------
+
+    def pick(self, ref: str | None) -> None:
+        """Show the details of this session; None: of no session."""
+        self.picked = ref
 
     @property
     def live_selected(self) -> tuple[Session, ...]:

@@ -93,6 +93,16 @@ def names_of(uids: Iterable[str], actor: Actor) -> dict[str, str]:
     return shown_names(reading.value or {}, actor)
 
 
+def network_names() -> dict[str, str]:
+    """Number of a network → its name in the place file, of the networks of the newest sessions."""
+
+    def read(presence: Presence) -> dict[str, str]:
+        places = [session.place for session in presence.list_sessions(limit=500).items]
+        return {place.network_id: place.network for place in places if place and place.network_id and place.network}
+
+    return shared("network-names", read, keep=600).value or {}
+
+
 def ticket_used(text: str) -> str | None:
     """The ticket that a text is, if one of the latest staff actions has it."""
 

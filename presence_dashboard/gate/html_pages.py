@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+import streamlit
 from starlette.responses import HTMLResponse
 
 from presence_core.files.password_file import LONGEST, SHORTEST
@@ -17,8 +18,15 @@ from presence_dashboard.gate.headers import hashed, policy
 _FILES: Final = Path(__file__).parents[1] / "browser_files"
 _MARK: Final = (_FILES / "icon.svg").read_text("utf-8")
 
+_FONT: Final = next(
+    (Path(streamlit.__file__).parent / "static" / "static" / "media").glob("SourceSansVF-Upright*.woff2")
+).name
+"""The font of the pages. Streamlit serves it to everyone, as all of /static/."""
+
 _STYLE: Final = (
     (_FILES / "type_scale.css").read_text("utf-8")
+    + f"""
+@font-face {{ font-family: "Source Sans"; src: url("/static/media/{_FONT}") format("woff2"); font-weight: 200 900 }}"""
     + """
 :root { color-scheme: light dark; --ink: #111a23; --soft: #455464; --page: #f6f8fa; --card: #fff; --line: #8796a5;
   --blue: #1f5f8b; --attention: #9a6700 }
@@ -26,7 +34,7 @@ _STYLE: Final = (
   --line: #6b7a8a; --blue: #307abb; --attention: #e3b341 } }
 * { box-sizing: border-box }
 body { margin: 0; min-height: 100vh; display: grid; place-items: center; padding: 1rem; background: var(--page);
-  color: var(--ink); font: var(--text-body)/1.5 system-ui, sans-serif }
+  color: var(--ink); font: var(--text-body)/1.5 "Source Sans", sans-serif }
 main { width: min(24rem, 100%); padding: 2rem; background: var(--card); border: 1px solid var(--line);
   border-radius: .5rem }
 .brand { display: flex; align-items: center; gap: 8px; margin: 0 0 1.5rem; color: inherit; font-size: var(--text-title);
@@ -53,6 +61,7 @@ _HEADERS: Final = {
             "default-src": "'none'",
             "style-src": hashed(_STYLE),
             "img-src": "'self'",
+            "font-src": "'self'",
             "form-action": "'self'",
             "base-uri": "'none'",
             "frame-ancestors": "'none'",

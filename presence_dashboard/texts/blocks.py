@@ -14,8 +14,8 @@ RULES_EXPLAINED: Final = (
 )
 RULES_EMPTY: Final = "There are no block rules. Logins are refused only for blocked people."
 RULES_ALT: Final = "Block rules, the latest first"
-RULES_SELECT_HINT: Final = "Tick a rule to see its message or to remove it."
-RULES_SELECT_HINT_READER: Final = "Tick a rule to see its message. Only admins add and remove rules."
+RULES_SELECT_HINT: Final = "Click a rule to see its message or to remove it."
+RULES_SELECT_HINT_READER: Final = "Click a rule to see its message. Only admins add and remove rules."
 RULE_UNFINISHED: Final = "This rule does not apply to all users yet. This finishes automatically."
 
 LABEL_BLOCKS: Final = "Blocks logins of"

@@ -90,7 +90,7 @@ HISTORY_OPEN_END: Final = "until unblocked"
 history_place: Final = Sentence("{first}–{last} of {total} · page {page}")
 at_least: Final = Sentence("at least {total}")
 history_as_of: Final = Sentence("Data as of {clock}")
-HISTORY_SELECT_HINT: Final = "Tick a row to see its details."
+HISTORY_SELECT_HINT: Final = "Click a row to see its details."
 
 # -- Empty -------------------------------------------------------------------------------------------------------------
 

@@ -25,12 +25,12 @@ def read_just_now(clock: str, *, is_kick: bool) -> str:
     return _("Data as of {clock}. Sessions that begin before you confirm are included.").format(clock=clock)
 
 
-SIGN_IN_EXPLAINED: Final = "No session ends. Each opens nothing until the visitor has signed in again on that device."
+SIGN_IN_EXPLAINED: Final = "No session ends. The site asks for a new sign-in at the next request of each session."
 SIGN_IN_NONE_LEFT: Final = "This user has no live session that could be asked to sign in again."
 
 
 def require_sign_in(count: int) -> str:
-    return ngettext("Require sign-in", "Require {count} sign-ins", max(count, 1)).format(count=count)
+    return ngettext("Require sign-in", "Require sign-in on {count} sessions", max(count, 1)).format(count=count)
 
 
 def sign_in_title(count: int, *, is_person: bool) -> str:

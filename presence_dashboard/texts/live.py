@@ -14,7 +14,7 @@ from presence_dashboard.texts.endings import LIVE_ENDS_LISTED
 
 LIVE_LOGINS: Final = "Logins / min"
 LIVE_ENDS: Final = "Ends / min"
-LIVE_PEAK: Final = "Peak today"
+LIVE_PEAK: Final = "Most users today"
 LIVE_LOGINS_HELP: Final = "Logins in the last full minute. The line shows the last hour."
 LIVE_ENDS_HELP: Final = (
     "Sign-outs, expired, kicked and replaced sessions in the last full minute. The line shows the last hour."

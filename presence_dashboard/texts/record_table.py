@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from presence_dashboard.language import gettext as _
 from presence_dashboard.texts.common import KICK
 
 TABLE_WORDS: Final[dict[str, str]] = {
-    "keys": "Arrow keys move, Space ticks, K kicks, Enter opens the person.",
-    "keysReading": "Arrow keys move, Enter opens the person.",
     "kick": KICK,
     "kickOf": "Kick {0}",
     "tick": "Select {0}",
@@ -23,3 +22,21 @@ TABLE_WORDS: Final[dict[str, str]] = {
     "read": "List read again: {0} rows.",
     "ended": "{0}: {1}.",
 }
+
+TABLE_KEYS: Final[dict[str, str]] = {
+    "moves": "Arrow keys move.",
+    "ticks": "Space ticks.",
+    "kicks": "K kicks.",
+    "opens": "Enter opens the person.",
+    "shows": "Enter shows the details.",
+    "shows_too": "The right arrow shows the details.",
+}
+
+CLOSE_DETAILS: Final = "Close"
+BACK_TO_FIRST: Final = "Back to the first order"
+
+
+def table_keys(*, ticks: object, kicks: object, opens: object, shows: object) -> str:
+    """What the keys do, of those actions that the table has."""
+    can = {"ticks": ticks, "kicks": kicks, "opens": opens, "shows": shows and not opens, "shows_too": shows and opens}
+    return " ".join(_(sentence) for name, sentence in TABLE_KEYS.items() if can.get(name, True))

@@ -20,7 +20,7 @@ STAFF_NO_ROLE: Final = "removed"
 STAFF_YES: Final = "yes"
 STAFF_NO: Final = "no"
 staff_since: Final = Sentence("Since ({zone})")
-STAFF_SELECT_HINT: Final = "Tick a row to change a role, reset a password, sign out a staff member or remove them."
+STAFF_SELECT_HINT: Final = "Click a row to change a role, reset a password, sign out a staff member or remove them."
 STAFF_EMPTY_TITLE: Final = "No staff yet"
 STAFF_EMPTY: Final = (
     "A dashboard that is open on this machine only needs no staff records. Before staff sign in, add the first admin "

@@ -90,7 +90,7 @@ def test_an_unfinished_kick_is_offered_again_after_a_reload(page: Page, team: Te
     page.reload()
     expect(page.get_by_role("button", name=texts.DRAFT_CONTINUE)).to_be_visible()
     before.get_by_role("link", name=texts.PERSON_PAGE).click()
-    expect(before.get_by_text(texts.PERSON_START_TITLE)).to_be_visible()
+    expect(before.get_by_role("searchbox", name=texts.PERSON_SEARCH)).to_be_visible()
     expect(before.get_by_role("button", name=texts.DRAFT_CONTINUE)).to_have_count(0)
     before.close()
     page.get_by_role("button", name=texts.DRAFT_CONTINUE).click()

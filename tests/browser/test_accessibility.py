@@ -86,16 +86,16 @@ def walk(tab: Tab, home: str) -> Iterator[str]:
     tab.press("Escape")
     tab.settle()
     for name, there in (
-        (texts.LIVE_PAGE, "stMetric"),
-        (texts.PERSON_PAGE, "stTextInput"),
-        (texts.BLOCKS_PAGE, "stDataFrame"),
-        (texts.HISTORY_PAGE, "stDataFrame"),
-        (texts.REPORT_PAGE, "stHtml"),
-        (texts.HEALTH_PAGE, "stMetric"),
-        (texts.STAFF_PAGE, "stDataFrame"),
+        (texts.LIVE_PAGE, '[data-testid="stMetric"]'),
+        (texts.PERSON_PAGE, '[data-testid="stTextInput"]'),
+        (texts.BLOCKS_PAGE, ".record-table tbody tr"),
+        (texts.HISTORY_PAGE, ".record-table tbody tr"),
+        (texts.REPORT_PAGE, '[data-testid="stHtml"]'),
+        (texts.HEALTH_PAGE, '[data-testid="stMetric"]'),
+        (texts.STAFF_PAGE, ".record-table tbody tr"),
     ):
         page.get_by_role("link", name=name, exact=True).click()
-        expect(page.get_by_test_id(there).locator("visible=true").first).to_be_visible()
+        expect(page.locator(f"{there} >> visible=true").first).to_be_visible()
         if name == texts.LIVE_PAGE:
             page.get_by_text(texts.LIVE_SPLITS["reason"], exact=True).click()
             expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(2)

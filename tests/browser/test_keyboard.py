@@ -15,7 +15,7 @@ MAX_TABS = 25
 
 def tab_to(field: Locator) -> None:
     for _ in range(MAX_TABS):
-        if field.evaluate("field => field === document.activeElement"):
+        if field.evaluate("field => field === field.getRootNode().activeElement"):
             return
         field.page.keyboard.press("Tab")
     raise AssertionError("it is out of reach of the Tab key")

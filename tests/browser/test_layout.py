@@ -15,7 +15,6 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from presence_core import SessionFilter
 from presence_core.text.languages import LANGUAGES
-from presence_dashboard import texts
 from presence_dashboard.gate.staff_sessions import COOKIE
 from presence_dashboard.roles import ROLES, Role
 from tests.browser.conftest import SECRET, Dashboard, NewPage, Tab, Team, log_in, signed_in
@@ -39,9 +38,9 @@ WIDE, NARROW = (1400, 900), (390, 844)
 PAGES = {
     "": ".record-table tbody tr",
     "live": '[data-testid="stVegaLiteChart"] canvas',
-    "history": '[data-testid="stDataFrame"] canvas',
+    "history": ".record-table tbody tr",
     "report": ".html-table td",
-    "blocks": ".html-table td",
+    "blocks": ".record-table tbody tr",
 }
 
 LARGE_COUNTS = """
@@ -140,9 +139,7 @@ def test_on_no_page_is_a_text_covered_or_cut_and_none_scrolls_sideways_at_any_wi
 
 
 @pytest.mark.parametrize("width", [320, 360, 390])
-def test_a_phone_shows_every_digit_of_the_counts_and_the_age_of_a_table(
-    dashboard: Dashboard, new_page: NewPage, width: int
-) -> None:
+def test_a_phone_shows_every_digit_of_the_counts(dashboard: Dashboard, new_page: NewPage, width: int) -> None:
     log_in(dashboard, 1)
     dashboard.presence.kick("user00", by="alex", reason="Shared account")
     dashboard.presence.ask_approval(by="sam", reason="Stolen cards", filter=SessionFilter(device="Mac"), sessions=500)
@@ -156,12 +153,7 @@ def test_a_phone_shows_every_digit_of_the_counts_and_the_age_of_a_table(
     badge = page.locator(".st-key-waiting-requests a strong >> visible=true")
     expect(badge).to_have_text("1")
     assert badge.evaluate_all(HIDDEN) == []
-    age = page.get_by_text(texts.history_as_of("")).bounding_box()
-    tools = page.get_by_test_id("stElementToolbar").first.bounding_box()
     page.close()
-    assert age is not None
-    assert tools is not None
-    assert age["y"] + age["height"] <= tools["y"], "a touch screen always shows the tools of a table"
 
 
 @pytest.mark.parametrize("width", [1225, 1280, 1365])

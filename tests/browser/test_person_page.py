@@ -7,7 +7,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from playwright.sync_api import BrowserContext, expect
+from playwright.sync_api import BrowserContext, Locator, expect
 
 from presence_core import Presence, Session, Settings
 from presence_dashboard import texts
@@ -35,6 +35,12 @@ def follow(open_tab: Open, path: str, width: int = 1400, height: int = 960) -> T
     expect(tab.page.get_by_test_id("stSkeleton")).to_have_count(0)  # in place of an element whose code is being loaded
     tab.complaints[:] = [said for said in tab.complaints if "404" not in said]
     return tab
+
+
+def in_menu(tab: Tab, card: Locator, name: str) -> Locator:
+    """An action in the menu of a card."""
+    card.get_by_role("button", name=texts.MORE_ACTIONS).click()
+    return tab.page.get_by_test_id("stPopoverBody").get_by_role("button", name=name)
 
 
 def see_two_ticks(tab: Tab) -> None:
@@ -87,11 +93,24 @@ def test_typing_finds_a_person_keys_alone_kick_all_their_sessions_and_history_le
     assert dashboard.presence.sessions("user01") == []
 
     tab.page.get_by_role("link", name=texts.HISTORY_PAGE, exact=True).click()
-    expect(tab.page.locator("[data-testid=stDataFrame] canvas").first).to_be_visible()
-    tab.settle()
-    # This table is still Streamlit's, a canvas: the box of the second row.
-    tab.page.locator("[data-testid=stDataFrame] .dvn-scroller").first.click(position={"x": 17, "y": 77})
-    expect(tab.page.locator(".st-key-details")).to_contain_text("user00")
+    table = tab.page.get_by_role("table", name=texts.HISTORY_ALT["ended"])
+    table.get_by_role("row").filter(has_text="user00").get_by_text("Kicked").click()
+    details = tab.page.locator(".st-key-details")
+    expect(details).to_contain_text("user00")
+    boxes = [part.bounding_box() for part in (table, details)]
+    assert boxes[0]
+    assert boxes[1]
+    assert boxes[0]["x"] + boxes[0]["width"] <= boxes[1]["x"], "next to the list"
+    expect(table.locator("tr[aria-current]")).to_contain_text("user00")
+    details.get_by_role("button", name=texts.CLOSE_DETAILS).click()
+    expect(details).to_have_count(0)
+    tab.page.set_viewport_size({"width": 390, "height": 700})
+    row = table.locator("tbody tr").filter(has_text="user00")
+    row.focus()
+    row.press("Enter")
+    expect(details).to_contain_text("user00")
+    expect(details).to_be_in_viewport()
+    tab.page.set_viewport_size({"width": 1400, "height": 960})
     tab.page.get_by_role("link", name=texts.HISTORY_OPEN_PERSON).click()
     expect(tab.page.get_by_role("heading", name="Person 00 user")).to_be_visible()
     expect(tab.page.locator(".st-key-timeline")).to_contain_text("Lost device")
@@ -193,7 +212,7 @@ def test_a_card_shows_what_is_special_and_staff_require_a_new_sign_in_until_the_
     assert tab.page.evaluate("document.documentElement.scrollWidth") <= 390
 
     card = tab.page.locator(f".st-key-card-{phone.session.session_id}")
-    button = card.get_by_role("button", name=texts.require_sign_in(1))
+    button = in_menu(tab, card, texts.require_sign_in(1))
     button.click()
     dialog = tab.page.get_by_role("dialog")
     expect(dialog).to_contain_text(texts.SIGN_IN_EXPLAINED)
@@ -205,15 +224,15 @@ def test_a_card_shows_what_is_special_and_staff_require_a_new_sign_in_until_the_
     assert tab.page.evaluate("document.documentElement.scrollWidth") <= 390
 
     dashboard.tokens.append(dashboard.presence.reauthenticated(phone.token, methods=["pwd"]).token)
-    expect(button).to_be_visible()
     expect(card).not_to_contain_text(texts.FLAG_SIGN_IN)
+    expect(in_menu(tab, card, texts.require_sign_in(1))).to_be_visible()
 
 
 def test_a_card_changes_the_timeouts_of_its_session(dashboard: Dashboard, open_tab: Open) -> None:
     phone, laptop = sign_in(dashboard, "Phone"), sign_in(dashboard, "Laptop")
     tab = follow(open_tab, "/person?q=mallory", width=1400, height=900)
     card = tab.page.locator(f".st-key-card-{phone.session_id}")
-    card.get_by_role("button", name=texts.CHANGE_TIMEOUTS).click()
+    in_menu(tab, card, texts.CHANGE_TIMEOUTS).click()
     dialog = tab.page.get_by_role("dialog")
     expect(dialog).to_contain_text(texts.TIMEOUTS_EXPLAINED)
     dialog.get_by_role("combobox", name=texts.TIMEOUT_IDLE).click()

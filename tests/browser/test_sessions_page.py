@@ -267,12 +267,42 @@ def test_a_phone_shows_five_cards_for_a_thumb_and_a_large_screen_the_first_row_n
     tab.kick("user21")
     expect(tab.page.get_by_role("dialog")).to_contain_text("user21")
     assert beyond() <= 0
+    foot = tab.page.locator('[data-testid="stLayoutWrapper"]:has(> .st-key-dialog-foot)')
+    expect(foot).to_have_css("background-color", "rgb(18, 23, 29)")
     tab.page.set_viewport_size({"width": 1920, "height": 1080})
     expect(tab.page.get_by_role("dialog")).to_contain_text("user21")
     assert beyond() <= 0
 
 
 LONG_CITY = city("GB", "Llanfairpwllgwyngyll", (53.2, -4.2))
+
+
+def test_ticks_move_no_row_and_a_click_on_a_row_shows_its_actions_next_to_the_list(
+    dashboard: Dashboard, open_tab: Open
+) -> None:
+    """The action of a row is quiet where the reader is not, and red and outlined where the reader is."""
+    dashboard.presence.login("long", name="Maximiliane of the Long Names " * 2, device="Mac")
+    log_in(dashboard, 3)
+    tab = open_tab(1366, 800)
+    before = tab.table.bounding_box()
+    tab.tick("Maximiliane")
+    expect(tab.page.get_by_role("button", name=texts.SELECT_NONE)).to_be_visible()
+    assert tab.table.bounding_box() == before
+
+    acts = [tab.row(f"user0{n}").get_by_role("button", name=texts.KICK) for n in (0, 1)]
+    tab.row("user00").hover()
+    looks = [act.evaluate("act => getComputedStyle(act).borderColor + getComputedStyle(act).color") for act in acts]
+    assert looks[0] != looks[1]
+    tab.row("user01").locator("[data-column=device]").click()
+    details = tab.page.locator(".st-key-details")
+    expect(details).to_contain_text("Mac")
+    place, table = details.bounding_box(), tab.page.locator(".record-table").bounding_box()
+    assert place
+    assert table
+    assert table["x"] + table["width"] <= place["x"]
+    expect(tab.ticked()).to_have_count(1)
+    details.get_by_role("button", name=texts.PERSON_KICK_THIS).click()
+    expect(tab.page.get_by_role("dialog")).to_contain_text("user01")
 
 
 def test_a_long_cell_in_every_column_leaves_the_times_and_the_badges_on_the_screen_of_a_laptop(

@@ -168,8 +168,9 @@ def tables(app: AppTest) -> list[Table]:
     return [Table(part.proto.id, json.loads(part.proto.json)) for part in app.get("bidi_component")]
 
 
-def table(app: AppTest) -> Table:
-    [shown] = tables(app)
+def table(app: AppTest, caption: str | None = None) -> Table:
+    """The only table, or the one with this caption."""
+    [shown] = [table for table in tables(app) if caption in (None, table.data["caption"])]
     return shown
 
 
@@ -194,9 +195,16 @@ def tick(app: AppTest, *rows: int) -> AppTest:
 
 def tick_member(app: AppTest, row: int) -> AppTest:
     """Tick a row of the list of staff."""
-    key = f"staff-members-{app.session_state['list-staff-members'].generation}"
-    app.session_state[key] = {"selection": {"rows": [row], "columns": [], "cells": []}}
-    app.run()
+    return pick_row(app, row)
+
+
+def pick_row(app: AppTest, row: int, caption: str | None = None) -> AppTest:
+    """Click a row of a table: its details are shown, or hidden if they were."""
+    shown = table(app, caption)
+    ref = shown.data["rows"][row]["ref"]
+    picked = None if ref == shown.data["picked"] else ref
+    events = json.dumps([{"event": "pick", "value": picked}])
+    send(app, WidgetState(id=events_of(shown.id), json_trigger_value=events))
     assert not app.exception
     return app
 

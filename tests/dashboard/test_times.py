@@ -5,9 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
-import pytest
-
-from presence_dashboard.components import pagination
 from presence_dashboard.format import clock, minute, second
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -25,9 +22,3 @@ def test_other_times_have_none() -> None:
     for at in (datetime(2026, 10, 25, 2, 30, tzinfo=UTC), datetime(2026, 3, 29, 1, 30, tzinfo=UTC)):
         assert clock(at, BERLIN) == "03:30:00"
     assert clock(TWICE[0], UTC) == "00:30:00"
-
-
-def test_a_column_has_offsets_if_a_clock_shows_one_of_its_times_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pagination, "zone", lambda: BERLIN)
-    formats = [pagination.time_column(times)["type_config"]["format"] for times in (TWICE, [])]
-    assert formats == ["YYYY-MM-DD HH:mm:ss Z", "YYYY-MM-DD HH:mm:ss"]

@@ -7,6 +7,7 @@ const PADDING = 8; // px, of a cell, as in the style sheet
 const NARROWEST = 70; // px: no text column is made narrower
 const GAP = 6; // px before a badge, and
 const SHORTEST = 36; // px of the text in front of badges, as in the style sheet
+const DETAILS = 30; // tenths of a second that the details of a row may take to come
 const PENDING = 5_000; // ms that ticks of this browser count before the server has heard of them
 
 const tables = new WeakMap();
@@ -45,6 +46,10 @@ function mark(cell, shown, marks) {
 
 function label(node, text) {
   if (node.getAttribute("aria-label") !== text) node.setAttribute("aria-label", text);
+}
+
+function isText(column) {
+  return column.kind === "text" || column.kind === "name" || column.kind === "link";
 }
 
 function fill(sentence, ...values) {
@@ -98,7 +103,8 @@ class RecordTable {
       this.ticks = new Set(data.rows.filter((row) => row.ticked).map((row) => row.ref));
       this.sequence = Math.max(this.sequence, data.sequence);
     }
-    write(this.help, data.canKick ? this.words.keys : this.words.keysReading);
+    write(this.help, this.words.keys);
+    this.root.classList.toggle("can-pick", data.canPick);
     write(this.caption, data.caption);
     write(this.unsort, this.words.unsort);
     this.drawHead();
@@ -122,7 +128,7 @@ class RecordTable {
   // -- Head ------------------------------------------------------------------------------------------------------------
 
   drawHead() {
-    const shape = JSON.stringify([this.data.columns, this.data.canKick, this.words.kick]);
+    const shape = JSON.stringify([this.data.columns, this.data.canTick, this.data.canKick, this.words.kick]);
     if (shape !== this.shape) {
       this.shape = shape;
       this.lines.clear();
@@ -136,15 +142,19 @@ class RecordTable {
   }
 
   leadingHeads() {
-    if (!this.data.canKick) return [];
+    const heads = this.data.canTick ? [this.boxHead()] : [];
+    if (this.data.canKick) {
+      heads.push(element("th", { role: "columnheader", scope: "col", class: "kick" },
+        element("span", { class: "unseen" }, this.words.kick)));
+    }
+    return heads;
+  }
+
+  boxHead() {
     this.box = element("input", { type: "checkbox", id: "all" });
     this.box.addEventListener("change", () => this.tick(this.liveRefs(), this.box.checked));
     this.boxText = element("span", { class: "in-cards" });
-    return [
-      element("th", { role: "columnheader", scope: "col", class: "tick" }, element("label", {}, this.box, this.boxText)),
-      element("th", { role: "columnheader", scope: "col", class: "kick" },
-        element("span", { class: "unseen" }, this.words.kick)),
-    ];
+    return element("th", { role: "columnheader", scope: "col", class: "tick" }, element("label", {}, this.box, this.boxText));
   }
 
   columnHead(column) {
@@ -164,7 +174,7 @@ class RecordTable {
       this.setTriggerValue("order", column.name);
       return;
     }
-    const first = column && column.kind !== "text" && column.kind !== "name"; // times: the latest first
+    const first = column && !isText(column); // times: the latest first
     if (!column) this.sort = null;
     else if (this.sort?.name !== column.name) this.sort = { name: column.name, descending: first };
     else this.sort = this.sort.descending === first ? { name: column.name, descending: !first } : null;
@@ -221,7 +231,7 @@ class RecordTable {
     let excess = this.accepted = this.overhang();
     if (excess <= 0) return;
     const columns = this.data.columns
-      .filter((column) => column.kind === "text" || column.kind === "name")
+      .filter(isText)
       .map((column) => this.head.querySelector(`[data-column="${CSS.escape(column.name)}"]`))
       .map((head) => ({
         least: Math.max(head.firstChild.offsetWidth, this.badges(head.dataset.column)),
@@ -280,22 +290,27 @@ class RecordTable {
     line.row = row;
     line.dataset.ref = row.ref;
     line.classList.toggle("ended", row.ended !== "");
+    if (row.ref === this.data.picked) line.setAttribute("aria-current", "true");
+    else line.removeAttribute("aria-current");
     if (line.box) {
       const isTicked = this.ticks.has(row.ref) && !row.ended;
       line.classList.toggle("ticked", isTicked);
       line.box.checked = isTicked;
       line.box.disabled = row.ended !== "";
+      label(line.box, fill(this.words.tick, row.label));
+    }
+    if (line.kick) {
       line.kick.hidden = row.ended !== "";
       line.kick.disabled = !this.data.canAct;
-      label(line.box, fill(this.words.tick, row.label));
       label(line.kick, fill(this.words.kickOf, row.label));
     }
     this.data.columns.forEach((column, at) => {
       const value = row.cells[at];
       const { cell, shown } = line.fields[at];
       cell.classList.toggle("empty", (value === "" || value === null) && !row.marks[column.name]);
-      if (column.kind === "name" || column.kind === "text") {
+      if (isText(column)) {
         write(shown, value);
+        if (column.kind === "link") link(shown, row.links[column.name]);
         if (shown.title !== value) shown.title = value;
         mark(cell, shown, row.marks[column.name]);
       } else if (shown.dataset.at !== String(value)) {
@@ -309,20 +324,20 @@ class RecordTable {
 
   newLine() {
     const line = element("tr", { role: "row", tabindex: "-1" });
-    if (this.data.canKick) {
+    if (this.data.canTick) {
       line.box = element("input", { type: "checkbox", tabindex: "-1" });
+      line.append(element("td", { role: "cell", class: "tick" }, element("label", {}, line.box)));
+    }
+    if (this.data.canKick) {
       line.kick = element("button", { type: "button", class: "act", tabindex: "-1" }, this.words.kick);
-      line.append(
-        element("td", { role: "cell", class: "tick" }, element("label", {}, line.box)),
-        element("td", { role: "cell", class: "kick" }, line.kick),
-      );
+      line.append(element("td", { role: "cell", class: "kick" }, line.kick));
     }
     line.fields = this.data.columns.map((column) => {
       const isName = column.kind === "name";
-      const isTime = !isName && column.kind !== "text";
+      const tag = isText(column) ? (column.kind === "link" ? "a" : "span") : "time";
       const shown = isName
         ? element("button", { type: "button", class: "open", tabindex: "-1", dir: "auto" })
-        : element(isTime ? "time" : "span", { dir: isTime ? null : "auto" });
+        : element(tag, { dir: tag === "time" ? null : "auto", tabindex: tag === "a" ? "-1" : null });
       const cell = element(isName ? "th" : "td", {
         role: isName ? "rowheader" : "cell", scope: isName ? "row" : null,
         class: column.kind, "data-label": column.label, "data-column": column.name,
@@ -362,7 +377,7 @@ class RecordTable {
     const isRecent = this.data.every > 0 && age < this.data.every * STALE_TICKS + 5;
     const today = this.dayOf.format(now);
     this.data.columns.forEach((column, at) => {
-      if (column.kind === "text" || column.kind === "name") return;
+      if (isText(column)) return;
       for (const { fields, row } of this.lines.values()) {
         write(fields[at].shown, this.time(row.cells[at], column.kind, now, isRecent && !row.ended, today));
       }
@@ -412,7 +427,7 @@ class RecordTable {
   }
 
   markHeadBox() {
-    if (!this.data.canKick) return;
+    if (!this.data.canTick) return;
     const live = this.liveRefs();
     const count = live.filter((ref) => this.ticks.has(ref)).length;
     this.box.checked = live.length > 0 && count === live.length;
@@ -435,6 +450,21 @@ class RecordTable {
     const line = event.target.closest("tr");
     if (event.target.closest(".act")) this.act("kick", line.row);
     else if (event.target.closest(".open")) this.act("open", line.row);
+    else if (this.data.canPick && !event.target.closest("a[href], label")) this.pick(line.row);
+  }
+
+  /** Show the details of a row next to the list, or hide those that are shown. */
+  pick(row) {
+    this.setTriggerValue("pick", row.ref === this.data.picked ? null : row.ref);
+    if (row.ref !== this.data.picked) this.seek(DETAILS);
+  }
+
+  /** Below the list, on a narrow screen, the details come into view. */
+  seek(tries) {
+    const details = document.querySelector(".st-key-details");
+    if (details && this.data.picked) {
+      if (details.getBoundingClientRect().top > innerHeight - NARROWEST) details.scrollIntoView();
+    } else if (tries) setTimeout(() => this.seek(tries - 1), 100);
   }
 
   /** K: the ticked rows of all pages; this row if none is ticked. */
@@ -476,7 +506,8 @@ class RecordTable {
     if (event.key in steps) this.step(line, steps[event.key]);
     else if (event.key === " " && isRow && line.box && !line.row.ended) this.tick([line.row.ref], !line.box.checked);
     else if (event.key === " " && isRow) { /* an ended row: the page must not scroll */ }
-    else if (event.key === "Enter" && isRow) this.act("open", line.row);
+    else if (event.key === "Enter" && isRow && this.data.canOpen) this.act("open", line.row);
+    else if (this.data.canPick && isRow && (event.key === "Enter" || event.key === "ArrowRight")) this.pick(line.row);
     else if (event.key.toLowerCase() === "k" && line.kick) this.kick(line.row);
     else return;
     event.preventDefault();
@@ -530,7 +561,14 @@ class RecordTable {
 }
 
 function setTabIndex(line, index) {
-  for (const part of [line, ...line.querySelectorAll("input, button")]) part.tabIndex = index;
+  for (const part of [line, ...line.querySelectorAll("input, button, a[href]")]) part.tabIndex = index;
+}
+
+/** Tickets open in another tab, people in this one. Other addresses are none. */
+function link(shown, address) {
+  if (/^person\?q=/.test(address ?? "")) shown.href = address;
+  else if (/^https?:/.test(address ?? "")) Object.assign(shown, { href: address, target: "_blank", rel: "noopener noreferrer" });
+  else shown.removeAttribute("href");
 }
 
 function refocusable(node) {

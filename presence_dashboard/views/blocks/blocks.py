@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 import streamlit as st
 
@@ -12,9 +13,10 @@ from presence_dashboard import access, texts
 from presence_dashboard.actions import block_rules
 from presence_dashboard.components import account, notifications, session_facts
 from presence_dashboard.components.notifications import Notification
-from presence_dashboard.components.pagination import load_rows, refresh_bar, row_table, time_column
-from presence_dashboard.components.session_facts import text_cell, time_cell, time_tag
-from presence_dashboard.components.tickets import ticket_cell, ticket_column
+from presence_dashboard.components.pagination import load_rows, record_list, refresh_bar
+from presence_dashboard.components.record_table import Column
+from presence_dashboard.components.session_facts import person_link
+from presence_dashboard.components.tickets import ticket_link
 from presence_dashboard.data.browser_tab import this_tab, zone
 from presence_dashboard.data.paged_list import PagedList, this_paged_list
 from presence_dashboard.data.shared_reads import names_of
@@ -63,28 +65,27 @@ def _rules(store: Store, actor: Actor, paged: PagedList[BlockRule]) -> None:
         with st.container(border=True, key="no-rules"):
             st.markdown(texts.RULES_EMPTY)
         return
-    added = texts.rule_added(str(zone()))
-    tickets, ticket_config = ticket_column([rule.ticket for rule in rows])
-    columns: dict[str, list[Any]] = {
-        texts.LABEL_BLOCKS: [literal(_match(rule, actor)) for rule in rows],
-        texts.LABEL_ENDS: [minute(rule.until, zone()) if rule.until else texts.RULE_NO_END for rule in rows],
-        texts.LABEL_REASON: [literal(rule.reason) for rule in rows],
-        texts.LABEL_TICKET: tickets,
-        texts.LABEL_BY: [literal(rule.by) for rule in rows],
-        added: [rule.at for rule in rows],
-    }
-    key = f"block-rules-{paged.generation}"
-    ticked = row_table(
-        columns,
-        key,
-        texts.RULES_ALT,
-        {added: time_column(rule.at for rule in rows), texts.LABEL_TICKET: ticket_config},
-        most_rows=12,
+    record_list(
+        paged,
+        rows,
+        [
+            (Column("match", texts.LABEL_BLOCKS), [literal(_match(rule, actor)) for rule in rows]),
+            (Column("until", texts.LABEL_ENDS), [_end(rule) for rule in rows]),
+            (Column("reason", texts.LABEL_REASON), [literal(rule.reason) for rule in rows]),
+            (Column("ticket", texts.LABEL_TICKET, "link"), [ticket_link(rule.ticket) for rule in rows]),
+            (Column("by", texts.LABEL_BY), [literal(rule.by) for rule in rows]),
+            (Column("added", texts.LABEL_SINCE, "time"), [rule.at for rule in rows]),
+        ],
+        partial(_panel, actor=actor),
+        key="block-rules",
+        caption=texts.RULES_ALT,
+        hint=texts.RULES_SELECT_HINT if actor.may("block_rules") else texts.RULES_SELECT_HINT_READER,
     )
-    if ticked is not None:
-        _panel(rows[ticked], actor)
-    else:
-        st.caption(texts.RULES_SELECT_HINT if actor.may("block_rules") else texts.RULES_SELECT_HINT_READER)
+
+
+def _end(block: BlockRule | Block) -> str:
+    no_end = texts.RULE_NO_END if isinstance(block, BlockRule) else texts.BLOCK_NO_END
+    return minute(block.until, zone()) if block.until else no_end
 
 
 def _match(rule: BlockRule, actor: Actor) -> str:
@@ -92,26 +93,23 @@ def _match(rule: BlockRule, actor: Actor) -> str:
 
 
 def _panel(rule: BlockRule, actor: Actor) -> None:
-    with st.container(border=True, gap="small", key="rule-panel"):
-        st.subheader(name(cut(_match(rule, actor), 140)), anchor=False)
-        if not rule.everywhere:
-            st.warning(texts.RULE_UNFINISHED)
-        session_facts.show_facts(
-            {
-                texts.LABEL_ENDS: minute(rule.until, zone()) if rule.until else texts.RULE_NO_END,
-                texts.LABEL_SINCE: rule.at,
-                texts.LABEL_BY: rule.by,
-                texts.LABEL_REASON: rule.reason,
-                texts.LABEL_MESSAGE: rule.message,
-                texts.LABEL_TICKET: rule.ticket,
-                texts.LABEL_WHEN_ADDED: texts.rule_matched(
-                    texts.number_of_sessions(rule.sessions, number(rule.sessions))
-                ),
-            },
-        )
-        if actor.may("block_rules"):
-            with st.popover(texts.RULE_REMOVE, disabled=this_tab().away):
-                _remove(rule)
+    st.subheader(name(cut(_match(rule, actor), 140)), anchor=False)
+    if not rule.everywhere:
+        st.warning(texts.RULE_UNFINISHED)
+    session_facts.show_facts(
+        {
+            texts.LABEL_ENDS: _end(rule),
+            texts.LABEL_SINCE: rule.at,
+            texts.LABEL_BY: rule.by,
+            texts.LABEL_REASON: rule.reason,
+            texts.LABEL_MESSAGE: rule.message,
+            texts.LABEL_TICKET: rule.ticket,
+            texts.LABEL_WHEN_ADDED: texts.rule_matched(texts.number_of_sessions(rule.sessions, number(rule.sessions))),
+        },
+    )
+    if actor.may("block_rules"):
+        with st.popover(texts.RULE_REMOVE, disabled=this_tab().away):
+            _remove(rule)
 
 
 def _remove(rule: BlockRule) -> None:
@@ -153,7 +151,8 @@ def _people(store: Store, actor: Actor, generation: int) -> None:
     def read_page(limit: int, cursor: str | None) -> Page[Block]:
         return store.presence.blocks(limit=PEOPLE)
 
-    rows = load_rows(this_paged_list("blocked-people"), generation, read_page, height=120)
+    paged: PagedList[Block] = this_paged_list("blocked-people")
+    rows = load_rows(paged, generation, read_page, height=120)
     if rows is None:
         return
     if not rows:
@@ -163,20 +162,22 @@ def _people(store: Store, actor: Actor, generation: int) -> None:
     names = names_of((block.uid for block in rows), actor)
     if any(block.uid not in names for block in rows):
         st.caption(texts.BLOCKED_PEOPLE_UNNAMED)
-    session_facts.html_table(
-        {
-            texts.LABEL_PERSON: [session_facts.person_cell(block.uid, names.get(block.uid)) for block in rows],
-            texts.LABEL_ENDS: [
-                time_tag(block.until, minute(block.until, zone())) if block.until else texts.BLOCK_NO_END
-                for block in rows
-            ],
-            texts.LABEL_REASON: [text_cell(block.reason) for block in rows],
-            texts.LABEL_TICKET: [ticket_cell(block.ticket) for block in rows],
-            texts.LABEL_BY: [text_cell(block.by) for block in rows],
-            texts.BLOCKED_SINCE: [time_cell(block.at) for block in rows],
-        },
-        texts.BLOCKED_PEOPLE_ALT,
-        wide=(texts.LABEL_REASON,),
+    record_list(
+        paged,
+        rows,
+        [
+            (
+                Column("person", texts.LABEL_PERSON, "link"),
+                [person_link(block.uid, names.get(block.uid)) for block in rows],
+            ),
+            (Column("until", texts.LABEL_ENDS), [_end(block) for block in rows]),
+            (Column("reason", texts.LABEL_REASON), [literal(block.reason) for block in rows]),
+            (Column("ticket", texts.LABEL_TICKET, "link"), [ticket_link(block.ticket) for block in rows]),
+            (Column("by", texts.LABEL_BY), [literal(block.by) for block in rows]),
+            (Column("since", texts.BLOCKED_SINCE, "time"), [block.at for block in rows]),
+        ],
+        key="blocked-people",
+        caption=texts.BLOCKED_PEOPLE_ALT,
     )
     st.page_link("views/history/history.py", label=texts.BLOCKED_PEOPLE_ALL, query_params={"view": "blocks"})
 

@@ -41,7 +41,7 @@ class _Form:
 def open_button() -> None:
     form = _this_form()
     if not form.is_open:
-        live_button(texts.RULE_ADD, "add-rule", _open, form)
+        live_button(texts.RULE_ADD, "add-rule", _open, form, type="primary")
 
 
 def rule_form() -> None:

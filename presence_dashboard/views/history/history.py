@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
 import streamlit as st
 
@@ -14,8 +13,9 @@ from presence_dashboard import access, texts, ticket_links
 from presence_dashboard.actions.history_export import history_export
 from presence_dashboard.components import export_dialog, people_list
 from presence_dashboard.components.buttons import live_button
-from presence_dashboard.components.pagination import load_rows, pager, refresh_bar, row_table, time_column
-from presence_dashboard.components.tickets import ticket_column
+from presence_dashboard.components.pagination import load_rows, pager, record_list, refresh_bar
+from presence_dashboard.components.record_table import Cell, Column
+from presence_dashboard.components.tickets import ticket_link
 from presence_dashboard.components.time_picker import address_choice, time_menu
 from presence_dashboard.data import history_query
 from presence_dashboard.data.browser_tab import zone
@@ -33,8 +33,10 @@ from presence_dashboard.data.person_state import PersonMatches, find
 from presence_dashboard.data.shared_reads import names_of, now, shared
 from presence_dashboard.data.store import Reading, open_store
 from presence_dashboard.error_sentences import plain
-from presence_dashboard.format import literal, minute, outcome
+from presence_dashboard.format import literal, minute, number, outcome
+from presence_dashboard.language import gettext
 from presence_dashboard.roles import HIDDEN, Actor
+from presence_dashboard.texts import english
 from presence_dashboard.time_range import Period, resolve
 from presence_dashboard.views.history import row_details
 
@@ -177,17 +179,15 @@ def _table(view: HistoryView, query: HistoryQuery, paged: PagedList[Any], items:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         _export(view, query, actor)
         refresh_bar(paged)
-    key = f"history-{view}-{paged.generation}"
     cells = _ROWS[view](items, actor)
-    cells["ticket"], ticket_config = ticket_column(cells["ticket"], 90)
-    row = row_table(cells, key, texts.HISTORY_ALT[view], _columns(cells["when"]) | {"ticket": ticket_config})
+    columns = [(_column(name), values) for name, values in cells.items()]
+    record_list(
+        paged, items, columns, partial(row_details.show, actor=actor),
+        key=f"history-{view}", caption=texts.HISTORY_ALT[view], hint=texts.HISTORY_SELECT_HINT,
+    )  # fmt: skip
     pager(paged, len(items))
     if paged.page is not None and paged.page.complete_since is not None:
         st.caption(texts.ended_since(minute(paged.page.complete_since, zone())))
-    if row is not None:
-        row_details.show(items[row], actor)
-    else:
-        st.caption(texts.HISTORY_SELECT_HINT)
 
 
 def _export(view: HistoryView, query: HistoryQuery, actor: Actor) -> None:
@@ -196,7 +196,7 @@ def _export(view: HistoryView, query: HistoryQuery, actor: Actor) -> None:
         live_button(texts.EXPORT_CSV, "export-history", export_dialog.open_dialog, export)
 
 
-def _ended_rows(ends: Sequence[Ended], actor: Actor) -> dict[str, list[Any]]:
+def _ended_rows(ends: Sequence[Ended], actor: Actor) -> dict[str, list[Cell]]:
     return {
         "when": [session.at for session in ends],
         "name": [_shown(session.name, "name", actor) for session in ends],
@@ -204,7 +204,7 @@ def _ended_rows(ends: Sequence[Ended], actor: Actor) -> dict[str, list[Any]]:
         "how": [texts.HISTORY_HOWS.get(session.reason, session.reason) for session in ends],
         "by": [literal(session.by or "") for session in ends],
         "reason": [_line(session.note) for session in ends],
-        "ticket": [session.ticket for session in ends],
+        "ticket": [ticket_link(session.ticket) for session in ends],
         "device": [_shown(session.device, "name", actor) for session in ends],
         "ip": [_shown(session.ip, "ip", actor) for session in ends],
     }
@@ -214,7 +214,7 @@ def _shown(value: str | None, field: str, actor: Actor) -> str:
     return HIDDEN if value and field in actor.masked else literal(value or "")
 
 
-def _names(uids: Sequence[str | None], actor: Actor) -> list[str]:
+def _names(uids: Sequence[str | None], actor: Actor) -> list[Cell]:
     """The name of each, empty if it is not known."""
     names = names_of(filter(None, uids), actor)
     return [literal(names.get(uid or "", "")) for uid in uids]
@@ -224,7 +224,7 @@ def _line(text: str | None) -> str:
     return " ".join(literal(line) for line in (text or "").splitlines())
 
 
-def _block_rows(blocks: Sequence[Block], actor: Actor) -> dict[str, list[Any]]:
+def _block_rows(blocks: Sequence[Block], actor: Actor) -> dict[str, list[Cell]]:
     return {
         "when": [block.at for block in blocks],
         "name": _names([block.uid for block in blocks], actor),
@@ -232,24 +232,24 @@ def _block_rows(blocks: Sequence[Block], actor: Actor) -> dict[str, list[Any]]:
         "until": [minute(block.until, zone()) if block.until else texts.HISTORY_OPEN_END for block in blocks],
         "by": [literal(block.by) for block in blocks],
         "reason": [_line(block.reason) for block in blocks],
-        "ticket": [block.ticket for block in blocks],
+        "ticket": [ticket_link(block.ticket) for block in blocks],
     }
 
 
-def _job_rows(jobs: Sequence[Job], _actor: Actor) -> dict[str, list[Any]]:
+def _job_rows(jobs: Sequence[Job], _actor: Actor) -> dict[str, list[Cell]]:
     return {
         "when": [job.created for job in jobs],
         "by": [literal(job.by) for job in jobs],
         "state": [texts.JOB_STATES.get(job.state, job.state) for job in jobs],
-        "progress": [row_details.share(job) for job in jobs],
-        "kicked": [job.kicked for job in jobs],
-        "total": [job.total for job in jobs],
+        "progress": [f"{row_details.share(job):.0%}" for job in jobs],
+        "kicked": [number(job.kicked) for job in jobs],
+        "total": [number(job.total) for job in jobs],
         "reason": [_line(job.reason) for job in jobs],
-        "ticket": [job.ticket for job in jobs],
+        "ticket": [ticket_link(job.ticket) for job in jobs],
     }
 
 
-def _staff_rows(entries: Sequence[AuditEntry], actor: Actor) -> dict[str, list[Any]]:
+def _staff_rows(entries: Sequence[AuditEntry], actor: Actor) -> dict[str, list[Cell]]:
     return {
         "when": [entry.at for entry in entries],
         "by": [literal(entry.by or "") for entry in entries],
@@ -258,11 +258,11 @@ def _staff_rows(entries: Sequence[AuditEntry], actor: Actor) -> dict[str, list[A
         "uid": [literal(entry.uid or "") for entry in entries],
         "outcome": [literal(outcome(history_query.masked(entry, actor), zone())) for entry in entries],
         "reason": [_line(history_query.reason(entry, actor)) for entry in entries],
-        "ticket": [entry.ticket for entry in entries],
+        "ticket": [ticket_link(entry.ticket) for entry in entries],
     }
 
 
-_ROWS: Final[dict[HistoryView, Callable[[Any, Actor], dict[str, list[Any]]]]] = {
+_ROWS: Final[dict[HistoryView, Callable[[Any, Actor], dict[str, list[Cell]]]]] = {
     "ended": _ended_rows,
     "blocks": _block_rows,
     "jobs": _job_rows,
@@ -270,27 +270,18 @@ _ROWS: Final[dict[HistoryView, Callable[[Any, Actor], dict[str, list[Any]]]]] = 
 }
 
 
-def _columns(moments: Sequence[datetime]) -> dict[str, Any]:
-    column = st.column_config
-    return {
-        "when": time_column(moments, texts.LABEL_WHEN, 150),
-        "name": column.TextColumn(texts.LABEL_NAME, width=145),
-        "uid": column.TextColumn(texts.LABEL_UID, width=130),
-        "until": column.TextColumn(texts.FACT_UNTIL, width=160),
-        "how": column.TextColumn(texts.LABEL_HOW_IT_ENDED, width=85),
-        "by": column.TextColumn(texts.LABEL_BY, width=120),
-        "action": column.TextColumn(texts.LABEL_ACTION, width=120),
-        "outcome": column.TextColumn(texts.LABEL_OUTCOME, width=230),
-        "state": column.TextColumn(texts.HISTORY_STATE, width=85),
-        "progress": column.ProgressColumn(
-            texts.HISTORY_PROGRESS, width=140, min_value=0, max_value=1, format="percent"
-        ),
-        "kicked": column.NumberColumn(texts.HISTORY_KICKED, width=80, format="localized"),
-        "total": column.NumberColumn(texts.HISTORY_TOTAL, width=80, format="localized"),
-        "reason": column.TextColumn(texts.LABEL_REASON, width=175),
-        "device": column.TextColumn(texts.LABEL_DEVICE, width=105),
-        "ip": column.TextColumn(texts.LABEL_IP, width=112),
-    }
+_LABELS: Final = {
+    "when": english.LABEL_WHEN, "name": english.LABEL_NAME, "uid": english.LABEL_UID, "until": english.FACT_UNTIL,
+    "how": english.LABEL_HOW_IT_ENDED, "by": english.LABEL_BY, "action": english.LABEL_ACTION,
+    "outcome": english.LABEL_OUTCOME, "state": english.HISTORY_STATE, "progress": english.HISTORY_PROGRESS,
+    "kicked": english.HISTORY_KICKED, "total": english.HISTORY_TOTAL, "reason": english.LABEL_REASON,
+    "ticket": english.LABEL_TICKET, "device": english.LABEL_DEVICE, "ip": english.LABEL_IP,
+}  # fmt: skip
+
+
+def _column(name: str) -> Column:
+    kind: Literal["text", "link", "time"] = "time" if name == "when" else "link" if name == "ticket" else "text"
+    return Column(name, gettext(_LABELS[name]), kind)
 
 
 def _empty(view: HistoryView, query: HistoryQuery, paged: PagedList[Any]) -> None:

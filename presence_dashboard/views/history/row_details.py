@@ -23,21 +23,20 @@ from presence_dashboard.roles import HIDDEN, Actor
 
 
 def show(row: Ended | Block | Job | AuditEntry, actor: Actor) -> None:
-    with st.container(border=True, gap="xsmall", key="details"):
-        if isinstance(row, Job):
-            with st.container(key="job"):  # a fragment in a shared container may vanish during a rerun
-                st.fragment(_job, run_every=this_tab().tick)(row.id, actor)
-            return
-        facts = (
-            _end(row, actor)
-            if isinstance(row, Ended)
-            else _block(row, actor)
-            if isinstance(row, Block)
-            else _entry(row, actor)
-        )
-        session_facts.show_facts(facts, session_facts.their_zone(row, actor) if isinstance(row, Ended) else None)
-        if row.uid:
-            st.page_link("views/person/person.py", label=texts.HISTORY_OPEN_PERSON, query_params={"q": row.uid})
+    if isinstance(row, Job):
+        with st.container(key="job"):  # a fragment in a shared container may vanish during a rerun
+            st.fragment(_job, run_every=this_tab().tick)(row.id, actor)
+        return
+    facts = (
+        _end(row, actor)
+        if isinstance(row, Ended)
+        else _block(row, actor)
+        if isinstance(row, Block)
+        else _entry(row, actor)
+    )
+    session_facts.show_facts(facts, session_facts.their_zone(row, actor) if isinstance(row, Ended) else None)
+    if row.uid:
+        st.page_link("views/person/person.py", label=texts.HISTORY_OPEN_PERSON, query_params={"q": row.uid})
 
 
 def _end(session: Ended, actor: Actor) -> dict[str, str | datetime | None]:
@@ -65,6 +64,7 @@ def _end(session: Ended, actor: Actor) -> dict[str, str | datetime | None]:
         texts.LABEL_LOGIN_BEFORE: session_facts.login_before(session, actor),
         texts.LABEL_LAST_ACTIVE: session.last_seen,
         texts.METHOD_FILTER: session_facts.authentication(session),
+        texts.LABEL_SIGNED_IN_AT: (session.idp or {}).get("iss"),
         texts.FACT_AGENT: None if hides_name else session.user_agent,  # some apps put the device's name in it
         texts.FACT_SESSION: session.session_id,
         **session_facts.attributes(session, actor, open_store().presence.settings.facets),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import streamlit as st
@@ -12,7 +13,7 @@ from presence_core.settings import DAY
 from presence_dashboard import access, texts
 from presence_dashboard.actions import kick_and_block
 from presence_dashboard.components import kick_dialog, notifications, people_list, session_facts, watch_list
-from presence_dashboard.components.buttons import live_button
+from presence_dashboard.components.buttons import live_button, more_actions
 from presence_dashboard.data.browser_tab import local_time, this_tab, zone
 from presence_dashboard.data.person_state import (
     PersonFacts,
@@ -165,16 +166,19 @@ def _actions(state: PersonState, facts: PersonFacts, actor: Actor) -> None:
         return
     uid, count = state.uid, len(facts.sessions)
     to_ask = sum(map(kick_and_block.may_require_sign_in, facts.sessions))
-    if state.shown_cards():  # also while all of them have ended, so that the button to block keeps its place
+    has_sessions = bool(state.shown_cards())
+    if has_sessions:  # also while all of them have ended, so that the button to block keeps its place
         label = texts.person_kick_all(count, number(count))
         live_button(label, "kick-all", kick_dialog.open_for_person, uid, shortcut="K", disabled=not count)
-        label = texts.require_sign_in(to_ask)
-        live_button(label, "sign-in-all", kick_dialog.open_for_sign_in, uid, disabled=not to_ask)
-        live_button(
-            texts.CHANGE_TIMEOUTS, "timeouts-all", kick_dialog.open_for_timeouts, uid, disabled=not count
-        )  # fmt: skip
     if facts.block is None:
         live_button(texts.BLOCK, "block", kick_dialog.open_for_block, uid, facts.name)
+    if has_sessions:
+        ask, change = (partial(act, uid) for act in (kick_dialog.open_for_sign_in, kick_dialog.open_for_timeouts))
+        acts = (
+            (texts.require_sign_in(to_ask), "sign-in-all", ask if to_ask else None),
+            (texts.CHANGE_TIMEOUTS, "timeouts-all", change if count else None),
+        )
+        more_actions("more-all", acts)
 
 
 def _changes(state: PersonState, actor: Actor) -> None:

@@ -27,7 +27,7 @@ def open_items(actor: Actor) -> None:
         return
     names = shown_names(found.names, actor)
     with st.container(gap="xsmall", key="open-items"):
-        st.subheader(texts.OPEN_ITEMS, anchor=False)
+        st.header(texts.OPEN_ITEMS, anchor=False)
         requests = _open_requests(actor)
         if not (found.blocks or found.jobs or requests or (found.remarks and not actor.masked)):
             st.caption(texts.OPEN_ITEMS_NONE)

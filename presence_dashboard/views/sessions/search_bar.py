@@ -31,6 +31,7 @@ from presence_dashboard.data.session_query import (
     facets_for,
     parameters,
 )
+from presence_dashboard.data.shared_reads import network_names
 from presence_dashboard.data.store import Reading, open_store
 from presence_dashboard.format import code, cut, name, number, span
 from presence_dashboard.roles import Actor
@@ -204,7 +205,7 @@ def _chips(query: SessionQuery, length: int = 24) -> dict[str, str]:
     """
     chips = {"inside": texts.CHIP_INSIDE} if query.inside else {}
     for field, value in query.facets:
-        chips[field] = texts.labelled(facet_label(field), name(cut(value, length)))
+        chips[field] = texts.labelled(facet_label(field), name(cut(_facet_words(field, value), length)))
     if query.login:
         chips["login"] = texts.labelled(texts.LABEL_LOGIN, time_words(query.login))
     if query.idle:
@@ -280,6 +281,11 @@ def facet_label(field: str) -> str:
     return texts.FACET_LABELS.get(field) or name(cut(field.removeprefix(ATTRIBUTE), 24))
 
 
+def _facet_words(field: str, value: str) -> str:
+    """A value of a facet: of a network its name, if it is known, and its number."""
+    return texts.provider(network_names().get(value), value) if field == "network" else value
+
+
 def _section(label: str) -> DeltaGenerator:
     """A part of the menu, under a heading that is safe for Markdown."""
     part = st.container(width=_SECTION, gap="xsmall")
@@ -307,9 +313,9 @@ def _values(field: str) -> None:
         st.caption(texts.FACET_NONE)
         return
     shown = found[:MAX_VALUES]
-    with st.container(gap=None, height=360 if len(shown) > 10 else "content", border=False):
+    with st.container(gap=None, height=360 if len(shown) > 10 else "content", border=False, key=f"values-{field}"):
         for value, count in shown:
-            label = texts.facet_value(name(cut(value, 40)), number(count))
+            label = texts.facet_value(name(cut(_facet_words(field, value), 40)), number(count))
             button(label, f"choose-{field}-{value}", _choose, field, value, type="tertiary")
     if len(shown) < len(found):
         st.caption(texts.facet_most(len(shown), number(len(found))))

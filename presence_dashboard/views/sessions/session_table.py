@@ -14,7 +14,9 @@ from presence_dashboard.actions import bulk_kick, csv_export
 from presence_dashboard.actions.kick_and_block import split_ref
 from presence_dashboard.components import export_dialog, kick_dialog, notifications
 from presence_dashboard.components.buttons import live_button, page_buttons
+from presence_dashboard.components.kick_dialog.session_panel import session_panel
 from presence_dashboard.components.notifications import Notification
+from presence_dashboard.components.pagination import with_details
 from presence_dashboard.components.record_table import column_of, record_table, ref_of, ticks_of
 from presence_dashboard.data.browser_tab import this_tab
 from presence_dashboard.data.session_list import MAX_SELECTED, PAGE_SIZES, Rows, SessionList, this_session_list
@@ -42,8 +44,18 @@ def session_table(listing: SessionList, rows: Rows, actor: Actor) -> None:
         _list_actions(listing, rows, actor, ticked)
         if may_kick:
             _selection(listing, ticked)
-    with st.container(key="table"):  # alone in it: a fragment in a shared container may vanish during a rerun
-        st.fragment(_table, run_every=this_tab().tick)(actor)
+    picked = _session_of(rows, listing.picked)
+    details = partial(_details, picked, actor) if picked and picked.ref not in listing.ended else None
+    with_details(
+        "sessions", "table", partial(st.fragment(_table, run_every=this_tab().tick), actor), details, listing.pick
+    )
+
+
+def _details(session: Session, actor: Actor) -> None:
+    session_panel(session, 2, actor)
+    st.button(
+        texts.HISTORY_OPEN_PERSON, key="open-person", type="tertiary", on_click=request_person, args=(session.uid,)
+    )
 
 
 def _table(actor: Actor) -> None:
@@ -74,7 +86,9 @@ def _table(actor: Actor) -> None:
         selected=len(listing.live_selected),
         sequence=listing.ticks,
         can_act=not this_tab().away,
+        picked=listing.picked,
         on_open=partial(_name_clicked, rows),
+        on_pick=_row_clicked,
         on_tick=partial(_ticked, actor) if may_kick else None,
         on_kick=partial(_kick_clicked, rows) if may_kick else None,
         on_order=_order_clicked,
@@ -123,6 +137,11 @@ def _name_clicked(rows: Rows) -> None:
         request_person(session.uid)
 
 
+def _row_clicked() -> None:
+    this_session_list().pick(ref_of(KEY, "pick"))
+    st.session_state[_CHANGED] = True
+
+
 def _order_clicked() -> None:
     order = ORDERS.get(column_of(KEY) or "")
     st.session_state[_CHANGED] = True
@@ -144,7 +163,9 @@ def _kick_actions(ticked: tuple[Session, ...]) -> None:
     label = texts.kick_all_of(name(cut(user.name or user.uid, 32)) if user else None)
     args = (user.uid, tuple(session.ref for session in ticked)) if user else ()
     hint = None if user else texts.SELECT_ONE_PERSON
-    live_button(label, "kick-person", kick_dialog.open_for_person, *args, help=hint, disabled=user is None)
+    live_button(
+        label, "kick-person", kick_dialog.open_for_person, *args, help=hint, disabled=user is None, type="tertiary"
+    )
 
 
 def _list_actions(listing: SessionList, rows: Rows, actor: Actor, ticked: tuple[Session, ...]) -> None:
@@ -159,10 +180,11 @@ def _list_actions(listing: SessionList, rows: Rows, actor: Actor, ticked: tuple[
             label, "ask-all" if asks else "kick-all", bulk_kick_dialog.open_dialog,
             listing.filter or bulk_kick.everyone(rows.as_of), listing.query, tuple(session.ref for session in ticked),
             help=texts.ask_all_help(number(limit or 0)) if asks else texts.KICK_ALL_HELP, disabled=disabled,
+            type="tertiary",
         )  # fmt: skip
     if actor.may("export"):
         export = csv_export.session_export(open_store().presence, listing.filter, in_words(listing.query))
-        live_button(texts.EXPORT_LIST, "export", export_dialog.open_dialog, export, disabled=disabled)
+        live_button(texts.EXPORT_LIST, "export", export_dialog.open_dialog, export, disabled=disabled, type="tertiary")
 
 
 def _selection(listing: SessionList, ticked: tuple[Session, ...]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import streamlit as st
 
@@ -14,8 +14,9 @@ from presence_dashboard.actions import staff_members
 from presence_dashboard.actions.staff_members import StaffEntry, StaffQuery
 from presence_dashboard.components import account, notifications, session_facts
 from presence_dashboard.components.notifications import Notification
-from presence_dashboard.components.pagination import load_rows, pager, refresh_bar, row_table, time_column
-from presence_dashboard.data.browser_tab import this_tab, zone
+from presence_dashboard.components.pagination import load_rows, pager, record_list, refresh_bar
+from presence_dashboard.components.record_table import Column
+from presence_dashboard.data.browser_tab import this_tab
 from presence_dashboard.data.paged_list import PagedList, this_paged_list
 from presence_dashboard.data.store import open_store
 from presence_dashboard.error_sentences import REFUSALS, plain
@@ -72,64 +73,66 @@ def _empty(query: StaffQuery) -> None:
 
 
 def _table(paged: PagedList[StaffEntry], rows: list[StaffEntry], is_read_only: bool) -> None:
-    since = texts.staff_since(str(zone()))
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         refresh_bar(paged)
-    columns: dict[str, list[Any]] = {
-        texts.LABEL_NAME: [literal(entry.member.name) for entry in rows],
-        texts.LABEL_ROLE: [entry.member.role or texts.STAFF_NO_ROLE for entry in rows],
-        texts.LABEL_SIGNED_IN: [texts.STAFF_YES if entry.is_signed_in else texts.STAFF_NO for entry in rows],
-        texts.LABEL_PASSWORD: [texts.STAFF_PASSWORDS.get(entry.password or "", texts.NO_VALUE) for entry in rows],
-        since: [entry.member.since for entry in rows],
-        texts.LABEL_GIVEN_BY: [literal(entry.member.by) for entry in rows],
-    }
-    if all(entry.password is None for entry in rows):
-        del columns[texts.LABEL_PASSWORD]
-    ticked = row_table(
-        columns, f"staff-members-{paged.generation}", texts.STAFF_ALT, {since: time_column(columns[since])}
+    passwords = [texts.STAFF_PASSWORDS.get(entry.password or "", texts.NO_VALUE) for entry in rows]
+    has_passwords = any(entry.password is not None for entry in rows)
+    record_list(
+        paged,
+        rows,
+        [
+            (Column("name", texts.LABEL_NAME), [literal(entry.member.name) for entry in rows]),
+            (Column("role", texts.LABEL_ROLE), [entry.member.role or texts.STAFF_NO_ROLE for entry in rows]),
+            (
+                Column("signed_in", texts.LABEL_SIGNED_IN),
+                [texts.STAFF_YES if entry.is_signed_in else texts.STAFF_NO for entry in rows],
+            ),
+            *([(Column("password", texts.LABEL_PASSWORD), passwords)] if has_passwords else []),
+            (Column("since", texts.LABEL_SINCE, "time"), [entry.member.since for entry in rows]),
+            (Column("by", texts.LABEL_GIVEN_BY), [literal(entry.member.by) for entry in rows]),
+        ],
+        partial(_member_panel, is_read_only=is_read_only),
+        key="staff-members",
+        caption=texts.STAFF_ALT,
+        hint=texts.STAFF_SELECT_HINT,
     )
     pager(paged, len(rows))
-    if ticked is not None:
-        _member_panel(rows[ticked], is_read_only)
-    else:
-        st.caption(texts.STAFF_SELECT_HINT)
 
 
 def _member_panel(entry: StaffEntry, is_read_only: bool) -> None:
     member = entry.member
-    with st.container(border=True, gap="small", key="staff-panel"):
-        st.subheader(name(cut(member.name, 80)), anchor=False)
-        session_facts.show_facts(
-            {
-                texts.LABEL_ROLE: texts.staff_role(member.role or texts.STAFF_NO_ROLE),
-                texts.LABEL_SINCE: member.since,
-                texts.LABEL_GIVEN_BY: member.by,
-                texts.LABEL_SIGNED_IN: _sign_ins(member.name) if entry.is_signed_in else texts.STAFF_NO,
-                texts.LABEL_PASSWORD: texts.STAFF_PASSWORDS[entry.password] if entry.password else None,
-            },
+    st.subheader(name(cut(member.name, 80)), anchor=False)
+    session_facts.show_facts(
+        {
+            texts.LABEL_ROLE: texts.staff_role(member.role or texts.STAFF_NO_ROLE),
+            texts.LABEL_SINCE: member.since,
+            texts.LABEL_GIVEN_BY: member.by,
+            texts.LABEL_SIGNED_IN: _sign_ins(member.name) if entry.is_signed_in else texts.STAFF_NO,
+            texts.LABEL_PASSWORD: texts.STAFF_PASSWORDS[entry.password] if entry.password else None,
+        },
+    )
+    # Signing out needs no fresh authentication, as a kick: it must be quick.
+    must_sign_in_again = account.must_sign_in_again("staff")
+    _role(member.name, member.role, disabled=must_sign_in_again)
+    with st.container(horizontal=True, gap="small"):
+        _button(
+            "sign-out",
+            texts.STAFF_SIGN_OUT,
+            partial(_sign_out, member.name),
+            staff_members.SIGN_OUT,
+            disabled=not entry.is_signed_in,
         )
-        # Signing out needs no fresh authentication, as a kick: it must be quick.
-        must_sign_in_again = account.must_sign_in_again("staff")
-        _role(member.name, member.role, disabled=must_sign_in_again)
-        with st.container(horizontal=True, gap="small"):
+        if entry.password is not None:
+            _reset(member.name, disabled=is_read_only or must_sign_in_again or member.role is None)
+        with st.popover(texts.STAFF_REMOVE, disabled=this_tab().away or member.role is None):
+            st.caption(texts.STAFF_REMOVE_EXPLAINED)
             _button(
-                "sign-out",
-                texts.STAFF_SIGN_OUT,
-                partial(_sign_out, member.name),
-                staff_members.SIGN_OUT,
-                disabled=not entry.is_signed_in,
+                "remove",
+                texts.STAFF_REMOVE_CONFIRM,
+                partial(_remove, member.name),
+                staff_members.REMOVE,
+                disabled=must_sign_in_again,
             )
-            if entry.password is not None:
-                _reset(member.name, disabled=is_read_only or must_sign_in_again or member.role is None)
-            with st.popover(texts.STAFF_REMOVE, disabled=this_tab().away or member.role is None):
-                st.caption(texts.STAFF_REMOVE_EXPLAINED)
-                _button(
-                    "remove",
-                    texts.STAFF_REMOVE_CONFIRM,
-                    partial(_remove, member.name),
-                    staff_members.REMOVE,
-                    disabled=must_sign_in_again,
-                )
 
 
 def _reset(member_name: str, *, disabled: bool) -> None:

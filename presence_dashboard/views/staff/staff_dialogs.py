@@ -48,7 +48,8 @@ class _Dialog:
 
 
 def add_button(*, disabled: bool) -> None:
-    live_button(texts.STAFF_ADD, "add-staff", _open_form, disabled=disabled, icon=":material/person_add:")
+    look = {"icon": ":material/person_add:", "type": "primary"}
+    live_button(texts.STAFF_ADD, "add-staff", _open_form, disabled=disabled, **look)
 
 
 def show_password(new: NewPassword, role: str | None = None) -> None:

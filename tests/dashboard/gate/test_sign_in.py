@@ -190,6 +190,9 @@ def test_without_a_session_only_the_form_is_shown(by_password: GatedSite) -> Non
     assert 'autocomplete="current-password"' in form.text
     assert 'value="/person"' in form.text
     assert "script" not in form.headers["content-security-policy"]
+    [font] = re.findall(r'url\("(.*?)"\)', form.text)
+    assert client.get(font).text == f"inside {font}", "before anyone has signed in"
+    assert "font-src 'self'" in form.headers["content-security-policy"]
     assert form.headers["cache-control"] == "no-store"
     assert form.headers["x-frame-options"] == "DENY"
 

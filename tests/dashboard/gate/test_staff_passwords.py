@@ -19,7 +19,7 @@ from presence_dashboard.error_sentences import plain
 from presence_dashboard.gate.staff_sessions import COOKIE, PASSWORD
 from presence_dashboard.roles import Denied
 from presence_dashboard.views.staff import staff_dialogs
-from tests.dashboard.conftest import tick_member, toasts
+from tests.dashboard.conftest import table, tick_member, toasts
 from tests.support.behind_gate import stand_behind_gate
 
 SECRET = "correct horse battery"
@@ -43,8 +43,8 @@ def team(app: AppTest, presence: Presence, file: PasswordFile) -> AppTest:
     return app
 
 
-def column(app: AppTest, label: str) -> list[str]:
-    return [str(value) for value in app.dataframe[0].value[label]]
+def column(app: AppTest, name: str) -> list[str]:
+    return [str(value) for value in table(app).column(name)]
 
 
 def add(app: AppTest, name: str, role: str | None) -> AppTest:
@@ -86,7 +86,7 @@ def test_a_member_is_added_with_a_one_time_password_that_is_shown_once(
     assert len(team.code) == 0
     assert password not in shown(team.run())
     assert "staff-dialog" not in team.session_state
-    assert column(team, texts.LABEL_PASSWORD) == [
+    assert column(team, "password") == [
         texts.STAFF_PASSWORDS["none"], texts.STAFF_PASSWORDS["own"], texts.STAFF_PASSWORDS["one-time"],
     ]  # fmt: skip
     assert password not in caplog.text
@@ -273,7 +273,7 @@ def test_without_a_password_file_a_member_is_added_without_a_password(
     add(app, "sam", "admin")
     assert texts.staff_added("**sam**", "admin") in toasts(app)
     assert len(app.code) == 0
-    assert texts.LABEL_PASSWORD not in app.dataframe[0].value
+    assert "password" not in table(app).columns
     assert "password" not in " ".join(button.label.lower() for button in tick_member(app, 0).button)
     member = presence.staff_member("sam")
     assert member is not None

@@ -21,7 +21,7 @@ from presence_dashboard.format import minute
 from presence_dashboard.roles import HIDDEN, Actor
 from presence_dashboard.views.history import row_details as job_details
 from presence_dashboard.views.sessions.bulk_kick_progress import result
-from tests.dashboard.conftest import age_cache, open_again, toasts
+from tests.dashboard.conftest import age_cache, open_again, pick_row, table, tables, toasts
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import Server, wait_for
 
@@ -37,15 +37,7 @@ def history(app: AppTest, **address: str) -> AppTest:
 
 
 def column(app: AppTest, name: str) -> list[object]:
-    return list(app.dataframe[0].value[name])
-
-
-def tick(app: AppTest, view: HistoryView, row: int) -> AppTest:
-    key = f"history-{view}-{app.session_state[f'list-{view}'].generation}"
-    app.session_state[key] = {"selection": {"rows": [row], "columns": [], "cells": []}}
-    app.run()
-    assert not app.exception
-    return app
+    return table(app).column(name)
 
 
 def details(app: AppTest) -> list[str]:
@@ -144,7 +136,7 @@ def test_a_person_is_found_by_what_is_pasted_and_chosen_if_several_match(app: Ap
         app.text_input(key="person").set_value(typed).run()
         assert column(app, "uid") == ["u2"], typed
     app.text_input(key="person").set_value("ada").run()
-    assert not app.dataframe
+    assert not tables(app)
     assert texts.person_hits(2, True) in [caption.value for caption in app.caption]
     app.button(key="open-1").click().run()
     assert app.text_input(key="person").value == app.query_params["person"] in ("u1", "u2")
@@ -213,7 +205,7 @@ def test_a_time_is_the_readers_own_and_one_that_ends_before_it_begins_is_said(ap
         app.query_params["time"] = chosen
         app.run()
         assert [warning.value for warning in app.warning] == ([problem] if problem else [])
-        assert "dana" not in [cell for frame in app.dataframe for cell in frame.value.get("uid", [])]
+        assert "dana" not in [cell for shown in tables(app) for cell in shown.column("uid")]
     app.session_state["menu-time"] = True
     app.run()
     app.button(key="time-1h").click().run()
@@ -274,7 +266,7 @@ def test_pages_lead_through_all_ends_and_back(app: AppTest, presence: Presence) 
 def test_a_ticked_row_shows_all_of_it(app: AppTest, presence: Presence) -> None:
     kick(presence, "dana", reason="First line\n=second **line**", message="Sorry.", ticket="HD-1")
     kick(presence, "kim")
-    tick(history(app), "ended", 1)
+    pick_row(history(app), 1)
     for value in ("First line\n=second **line**", "Sorry.", "HD-1", "alex", "dana", texts.HISTORY_CAUSES["staff"]):
         assert value in details(app)
     assert column(app, "reason") == ["Shared account", "First line =second **line**"]
@@ -306,7 +298,7 @@ def test_a_bulk_kick_is_resumed_and_cancelled_from_its_details(app: AppTest, pre
     presence.login("dana", device="Mac")
     job = presence.start_kick(SessionFilter(device="Mac"), by="alex", reason="Shared account", expected=1)
     presence.pause_job(job.id, by="alex")
-    tick(history(app, view="jobs"), "jobs", 0)
+    pick_row(history(app, view="jobs"), 0)
     assert column(app, "state") == ["paused"]
     assert "device is Mac" in details(app)
     app.button(key=f"cancel-{job.id}").click().run()
@@ -322,8 +314,8 @@ def test_list_panel_history_and_audit_show_the_same_figures_of_a_bulk_kick(app: 
         last = presence.login(f"user{number}", device="Mac").session
     wait_for("the next millisecond", lambda: presence.counts().as_of > last.login_at + timedelta(milliseconds=1))
     presence.kick_where(SessionFilter(device="Mac"), by="alex", reason="Clean-up", expected=50)  # more than there are
-    tick(history(app, view="jobs"), "jobs", 0)
-    assert (column(app, "kicked"), column(app, "total")) == ([3], [3])
+    pick_row(history(app, view="jobs"), 0)
+    assert (column(app, "kicked"), column(app, "total")) == (["3"], ["3"])
     [job] = presence.jobs()
     assert texts.bulk_job_result("done", "3", "3") in result(job)
     assert job_details.share(job) == 1.0
@@ -338,7 +330,7 @@ def test_who_may_not_kick_in_bulk_sees_no_buttons_for_it(
     monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "viewer")
     job = presence.start_kick(SessionFilter(device="Mac"), by="alex", reason="Shared account", expected=1)
     presence.pause_job(job.id, by="alex")
-    tick(history(app, view="jobs"), "jobs", 0)
+    pick_row(history(app, view="jobs"), 0)
     assert "Shared account" in details(app)
     assert not [key for key in keys(app) if key.endswith(job.id) or key == "export-history"]
 
@@ -350,7 +342,7 @@ def test_who_is_demoted_before_they_steer_a_bulk_kick_is_refused_and_that_is_wri
     presence.login("dana", device="Mac")
     job = presence.start_kick(SessionFilter(device="Mac"), by="alex", reason="Shared account", expected=1)
     presence.pause_job(job.id, by="alex")
-    tick(history(app, view="jobs"), "jobs", 0)
+    pick_row(history(app, view="jobs"), 0)
     monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "viewer")
     app.button(key=f"{act}-{job.id}").click().run()
     assert not app.exception
@@ -371,11 +363,11 @@ def test_the_times_of_a_bulk_kick_and_of_blocks_are_in_words_and_local(app: AppT
     assert block.until is not None
     end = minute(block.until, ZoneInfo("Asia/Kolkata"))
     history(app, view="jobs")
-    shown = {words for row in range(3) for words in details(tick(app, "jobs", row))}
+    shown = {words for row in range(3) for words in details(pick_row(app, row))}
     assert shown == {"alex", "test", texts.BULK_EVERYONE, "not active for 60 s", "signed in before 2026-03-01 06:50:48"}
     app.button_group(key="history-view").set_value("blocks").run()
     assert column(app, "until") == [end]
-    assert end in details(tick(app, "blocks", 0))
+    assert end in details(pick_row(app, 0))
     app.button_group(key="history-view").set_value("staff").run()
     assert f"blocked until {end}" in column(app, "outcome")
 
@@ -453,7 +445,7 @@ def test_a_masked_viewer_sees_no_name_or_address(
     monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "viewer")
     monkeypatch.setenv("PRESENCE_DASHBOARD_MASK", "name,ip")
     kick(presence, "dana")
-    tick(history(app), "ended", 0)
+    pick_row(history(app), 0)
     assert column(app, "name") == column(app, "ip") == [HIDDEN]
     shown = " ".join(details(app))
     assert "Name of dana" not in shown
@@ -551,5 +543,5 @@ def test_blocks_and_staff_actions_have_the_names_of_people_unless_they_are_maske
     shown = HIDDEN if mask else "Ada King"
     history(app, view=view)
     assert dict(zip(column(app, "uid"), column(app, "name"), strict=True)) == {"u1": shown, "u2": ""}
-    tick(app, view, column(app, "uid").index("u1"))
+    pick_row(app, column(app, "uid").index("u1"))
     assert shown in details(app)

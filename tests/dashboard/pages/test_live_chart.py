@@ -22,7 +22,7 @@ from presence_dashboard.data.store import open_store
 from presence_dashboard.roles import Actor
 from presence_dashboard.views.live.count_chart import moment
 from presence_dashboard.views.live.free_range import FIELDS
-from tests.dashboard.conftest import open_page, send
+from tests.dashboard.conftest import open_page, send, table, tables
 from tests.dashboard.pages.test_live_page import captions, fresh, opened, sample
 from tests.support.samples import write_samples
 
@@ -60,9 +60,9 @@ def test_a_click_on_a_kick_mark_shows_who_was_kicked_by_whom_and_why(app: AppTes
     assert shown.count(("`Ada [x](y)`", "q=ada")) >= 3, "in the latest activity at its login and its end, and here"
     [history] = [query for _, query in shown if "how=kicked" in query]
     address = dict(parse_qsl(history))
-    assert {uid for table in open_page("history", **address).dataframe for uid in table.value["uid"]} == {"ada", "bob"}
+    assert set(table(open_page("history", **address)).column("uid")) == {"ada", "bob"}
     address["time"] = re.sub(r"20\d\d-", "2020-", address["time"])
-    assert open_page("history", **address).dataframe.len == 0
+    assert tables(open_page("history", **address)) == []
     assert captions(app).count("kicked by **dana**: `**Shared** account`") >= 4, "here and in the latest activity"
     app.button(key="span-close").click().run()
     assert len(links(app)) == before

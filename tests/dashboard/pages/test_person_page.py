@@ -19,7 +19,18 @@ from presence_dashboard.data.person_timeline import TimelineEvent, by_day, merge
 from presence_dashboard.data.store import open_store
 from presence_dashboard.roles import HIDDEN
 from presence_dashboard.views.person import session_cards
-from tests.dashboard.conftest import confirm, open_again, open_page, toasts, use_old_token
+from tests.dashboard.conftest import (
+    click,
+    confirm,
+    open_again,
+    open_page,
+    pick_row,
+    press,
+    table,
+    tables,
+    toasts,
+    use_old_token,
+)
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import Server
 
@@ -188,7 +199,7 @@ def test_a_uid_with_a_space_at_its_end_opens_that_person_and_not_the_one_without
     look_for(app, "ada ")
     assert [header.value for header in app.header] == ["**Mallory**"], "also while offline"
     history = open_page("history", person="ada ")
-    assert [list(table.value["uid"]) for table in history.dataframe] == [["ada "]]
+    assert table(history).column("uid") == ["ada "]
 
 
 def test_a_name_lists_people_who_are_online_or_were_and_one_is_opened(app: AppTest, presence: Presence) -> None:
@@ -425,23 +436,43 @@ def test_returning_to_the_page_reads_it_again(app: AppTest, presence: Presence) 
     look_for(app, "dana")
     presence.login("dana")
     app.switch_page("views/history/history.py").run()
-    assert not app.dataframe
+    assert not tables(app)
     presence.kick("dana", by="alex", reason="test")
     app.switch_page("views/person/person.py").run()
     assert texts.PERSON_NO_SESSION in said(app)
     app.switch_page("views/history/history.py").run()
-    assert len(app.dataframe[0].value) == 2
+    assert len(table(app).column("uid")) == 2
 
 
-def test_a_person_with_many_devices_is_shown_page_by_page(app: AppTest, presence: Presence) -> None:
-    for _ in range(session_cards.FIRST + 5):
-        presence.login("dana")
+def test_beyond_six_sessions_are_rows_with_a_kick_and_the_details_of_one(app: AppTest, presence: Presence) -> None:
+    for number in range(session_cards.CARDS):
+        presence.login("dana", device=f"d{number}")
     look_for(app, "dana")
-    assert len(cards_of(app)) == session_cards.FIRST
-    assert app.button(key="more-cards").label == texts.person_more_cards(0, "5", "17")
-    app.button(key="more-cards").click().run()
-    assert len(cards_of(app)) == 17
+    assert (len(cards_of(app)), tables(app)) == (session_cards.CARDS, [])
+    for number in range(session_cards.CARDS, session_cards.ROWS + 5):
+        presence.login("dana", device=f"d{number}")
+    look_for(app, "dana")
+    click(app, "refresh-person")
+    assert cards_of(app) == []
+    assert len(set(table(app).column("device"))) == session_cards.ROWS
+    assert app.button(key="more-cards").label == texts.person_more_cards(0, "5", "55")
+    click(app, "more-cards")
+    assert len(table(app).column("device")) == 55
     assert "more-cards" not in keys(app)
+
+    pick_row(app, 1)
+    picked = table(app).data["picked"].partition(":")[2]
+    assert {f"kick-{picked}", f"keep-{picked}", f"sign-in-{picked}", f"timeouts-{picked}"} <= {*keys(app)}
+    assert f"**{table(app).column('device')[1]}**" in said(app)
+    click(app, "close-details")
+    assert (table(app).data["picked"], cards_of(app)) == (None, [])
+    kicked = table(app).data["rows"][2]["ref"]
+    press(app, "kick", kicked)
+    confirm(app)
+    left = [session.ref for session in presence.sessions("dana")]
+    assert (kicked in left, len(left)) == (False, 54)
+    press(app, "kick", "dana:nothing")
+    assert texts.REASON not in [area.label for area in app.text_area], "a row that was not drawn"
 
 
 def test_pills_choose_what_the_timeline_shows(app: AppTest, presence: Presence) -> None:

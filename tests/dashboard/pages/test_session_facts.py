@@ -11,7 +11,8 @@ from streamlit.testing.v1 import AppTest
 from presence_core import Presence
 from presence_dashboard import texts
 from presence_dashboard.components import session_facts
-from tests.dashboard.pages.test_history_page import history, tick
+from tests.dashboard.conftest import pick_row
+from tests.dashboard.pages.test_history_page import history
 from tests.dashboard.pages.test_person_page import look_for, said
 from tests.support.place_file import TOKYO, city, write_place_file
 
@@ -62,12 +63,12 @@ def test_the_time_of_the_customer_is_next_to_ours_where_the_place_file_names_a_t
     look_for(app, "bob")
     assert texts.LABEL_TIME_ZONE not in page()
     presence.kick("ada", by="alex", reason="test")
-    assert "Asia/Tokyo (UTC+9)" in said(tick(history(app), "ended", 0)).splitlines()
+    assert "Asia/Tokyo (UTC+9)" in said(pick_row(history(app), 0)).splitlines()
     assert f"{there} there</small>" in page()
     monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "viewer")
     monkeypatch.setenv("PRESENCE_DASHBOARD_MASK", "ip")
     app.run()
-    tick(app, "ended", 0)
+    pick_row(app, 0)
     assert "Asia/Tokyo" not in page()
     assert " there" not in page()
 
@@ -77,10 +78,10 @@ def test_history_has_them_too_and_a_masked_viewer_sees_attributes_with_facets_on
 ) -> None:
     log_in(presence)
     presence.kick("ada", by="alex", reason="test")
-    shown = said(tick(history(app), "ended", 0)).splitlines()
+    shown = said(pick_row(history(app), 0)).splitlines()
     assert {"Password, One-time code · With a second factor", "pro", "ada@example.com"} <= set(shown)
     monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "viewer")
     monkeypatch.setenv("PRESENCE_DASHBOARD_MASK", "name")
     app.run()
-    shown = said(tick(app, "ended", 0)).splitlines()
+    shown = said(pick_row(app, 0)).splitlines()
     assert not {"pro", "ada@example.com"} & set(shown)

@@ -7,7 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from presence_core import Presence
 from presence_dashboard import texts
-from tests.dashboard.conftest import tick_member, toasts
+from tests.dashboard.conftest import table, tick_member, toasts
 
 
 @pytest.fixture
@@ -19,17 +19,14 @@ def team(app: AppTest, presence: Presence, sign_ins: Presence) -> AppTest:
     return app
 
 
-def table(app: AppTest) -> list[tuple[str, str, str]]:
-    frame = app.dataframe[0].value
-    return list(
-        zip(*(frame[name] for name in (texts.LABEL_NAME, texts.LABEL_ROLE, texts.LABEL_SIGNED_IN)), strict=True)
-    )
+def members(app: AppTest) -> list[tuple[str, str, str]]:
+    return list(zip(*(table(app).column(name) for name in ("name", "role", "signed_in")), strict=True))
 
 
 def test_everybody_with_a_role_is_listed_and_whether_they_are_signed_in(team: AppTest, sign_ins: Presence) -> None:
     sign_ins.login("alex", app="dashboard", ip="192.0.2.7")
     team.button(key="refresh-list").click().run()
-    assert table(team) == [("alex", "support", texts.STAFF_YES), ("dana@example.com", "admin", texts.STAFF_NO)]
+    assert members(team) == [("alex", "support", texts.STAFF_YES), ("dana@example.com", "admin", texts.STAFF_NO)]
     tick_member(team, 0)
     shown = [text.value for text in team.text]
     assert texts.staff_role("support") in shown
@@ -42,7 +39,7 @@ def test_a_role_is_changed_and_that_is_written_down(team: AppTest, presence: Pre
     team.selectbox(key="role-alex-support").select("viewer").run()
     team.button(key="set-role").click().run()
     assert texts.staff_is_now("**alex**", "viewer") in toasts(team)
-    assert table(team)[0][1] == "viewer"
+    assert members(team)[0][1] == "viewer"
     assert "alex is now viewer, was support" in [entry.outcome for entry in presence.audit(by="local operator")]
 
 
@@ -64,9 +61,9 @@ def test_who_is_removed_leaves_the_list_and_is_found_among_the_removed(team: App
     tick_member(team, 0)
     team.button(key="remove").click().run()
     assert texts.staff_removed("**alex**") in toasts(team)
-    assert [name for name, *_ in table(team)] == ["dana@example.com"]
+    assert [name for name, *_ in members(team)] == ["dana@example.com"]
     team.toggle(key="staff-removed").set_value(True).run()
-    assert table(team)[0][:2] == ("alex", texts.STAFF_NO_ROLE)
+    assert members(team)[0][:2] == ("alex", texts.STAFF_NO_ROLE)
 
 
 def test_signing_out_a_member_of_staff_ends_their_sign_ins_and_is_logged(
@@ -84,7 +81,7 @@ def test_signing_out_a_member_of_staff_ends_their_sign_ins_and_is_logged(
 def test_the_search_finds_a_name_as_it_is_stored(team: AppTest, presence: Presence) -> None:
     presence.set_staff("Weiß@example.com", "viewer", by="test")
     team.text_input(key="staff-search").set_value("WEIß").run()
-    assert [name for name, *_ in table(team)] == ["weiß@example.com"]
+    assert [name for name, *_ in members(team)] == ["weiß@example.com"]
 
 
 def test_a_demoted_admin_changes_nobodys_role(

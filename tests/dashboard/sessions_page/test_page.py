@@ -15,15 +15,18 @@ from presence_core.operations.mirror import reports
 from presence_dashboard import access, texts
 from presence_dashboard import format as fmt
 from presence_dashboard.actions.kick_and_block import ActionDetails, kick_person, kick_refs
+from presence_dashboard.data import session_list
 from presence_dashboard.data import store as store_room
 from presence_dashboard.data.browser_tab import TICK_AWAY
 from presence_dashboard.data.store import Store, open_store
 from presence_dashboard.roles import Actor
 from tests.dashboard.conftest import (
     cells,
+    click,
     confirm,
     log_in,
     open_again,
+    pick_row,
     press,
     refs,
     table,
@@ -587,3 +590,27 @@ def test_tame_names_are_bold_and_others_are_code(text: str, shown: str) -> None:
 )
 def test_lengths_of_time_are_short(seconds: float, shown: str) -> None:
     assert fmt.span(seconds) == shown
+
+
+def test_a_row_shows_its_session_with_its_actions_until_it_is_closed_or_has_ended(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_list, "KEEP", 0)
+    logins = log_in(presence, 3)
+    pick_row(app.run(), 1)
+    shown, uid = table(app).data, uids(app)[1]
+    assert shown["picked"] == shown["rows"][1]["ref"]
+    session = next(login.session for login in logins if login.session.uid == uid)
+    keys = {button.key for button in app.button}
+    assert {f"{act}-{session.session_id}" for act in ("kick", "keep", "sign-in", "timeouts")} <= keys
+    click(app, "close-details")
+    assert table(app).data["picked"] is None
+    assert "open-person" not in {button.key for button in app.button}
+
+    pick_row(app, 1)
+    presence.kick(uid, by="alex", reason="test")
+    app.run()
+    assert "open-person" not in {button.key for button in app.button}, "an ended session has no action"
+    pick_row(app, 0)
+    click(app, "open-person")
+    assert [header.value for header in app.header] == [f"**Person {int(shown['rows'][0]['ref'][4:6])}**"]

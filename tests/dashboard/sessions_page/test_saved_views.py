@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 from presence_core import Presence
 from presence_dashboard import texts
 from presence_dashboard.data.saved_views import view_text
-from tests.dashboard.conftest import toasts, uids
+from tests.dashboard.conftest import tables, toasts, uids
 
 ACTOR = "local operator"
 
@@ -84,7 +84,7 @@ def test_an_unknown_or_damaged_view_says_so_and_lists_no_one(
     app.run()
     assert [header.value for header in app.subheader] == [texts.LINK_TITLE]
     assert texts.view_unknown("`Lost`") in said(app)
-    assert not app.dataframe
+    assert not tables(app)
     app.button(key="link-show-all").click().run()
     assert len(uids(app)) == 3
     if stored is not None:
@@ -97,7 +97,7 @@ def test_a_view_with_a_filter_that_does_not_work_says_so(app: AppTest, crowd: No
     presence.save_item("view", "Old", view_text({"colour": "red"}, []), by=ACTOR)
     open_menu(app).button(key="view-own-Old").click().run()
     assert texts.link_unknown("`colour`") in said(app)
-    assert not app.dataframe
+    assert not tables(app)
 
 
 def test_own_views_are_listed_by_their_last_use_and_shared_ones_after_them(

@@ -343,9 +343,11 @@ def test_country_and_provider_are_filters_and_columns(app: AppTest, crowd: None,
     app.run().multiselect(key="columns").set_value(["device", "place", "network", "flags"]).run()
     assert set(table(app).column("place")[:2]) == {"<b>東京</b> **x** [y](z), JP", "Lyon, FR"}
     assert set(table(app).column("network")[:2]) == {"| Net | (AS64510)", "Example Telecom (AS64500)"}
+    shown = {button.key: button.label for button in app.button}
+    assert shown["choose-network-AS64510"] == texts.facet_value("`| Net | (AS64510)`", "1")
     for key, chip, device in (
         ("choose-country-FR", texts.labelled("Country", "**FR**"), "phone"),
-        ("choose-network-AS64510", texts.labelled("Provider", "**AS64510**"), "laptop"),
+        ("choose-network-AS64510", texts.labelled("Provider", "`| Net | (AS64510)`"), "laptop"),
         ("flag-distant", texts.FLAG_DISTANT, "laptop"),
     ):
         app.button(key=key).click().run()
