@@ -89,7 +89,7 @@ def _sign_in(browser: httpx.Client, issuer: str, user: str) -> tuple[str, dict[s
 def _action(page: httpx.Response) -> str:
     found = re.search(r'action="([^"]+)"', page.text)
     assert found, page.text
-    return urljoin(str(page.request.url), found[1])
+    return str(urljoin(str(page.request.url), found[1]))
 
 
 def test_a_sign_out_at_the_provider_ends_the_session_here_and_no_other(presence: Presence) -> None:
