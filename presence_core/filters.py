@@ -80,6 +80,9 @@ class SessionFilter:
     country: str | None = None
     network: str | None = None
     city: str | None = None
+    idp_issuer: str | None = None
+    idp_subject: str | None = None
+    idp_session: str | None = None
     methods: Iterable[str] | None = None
     mfa: bool | None = None
     without: SessionFilter | None = None

@@ -84,6 +84,7 @@ class Shard:
     labels: str
     words: str
     addresses: str
+    idp: str
     facets: str
     ids: str
     recount: str
@@ -170,7 +171,9 @@ class Shard:
 class Common:
     """The keys that a namespace has once. They carry one tag of their own, ``{<namespace>}``."""
 
-    __slots__ = ("api_keys", "denied", "history", "mirror", "moving", "tag", "top", "visitors", "visits", "worker")
+    __slots__ = (
+        "api_keys", "denied", "history", "logouts", "mirror", "moving", "tag", "top", "visitors", "visits", "worker",
+    )  # fmt: skip
 
     def __init__(self, namespace: str) -> None:
         self.tag = tag = f"{{{namespace}}}"
@@ -181,6 +184,7 @@ class Common:
         self.denied = f"{tag}:denied"
         self.moving = f"{tag}:moving"
         self.api_keys = f"{tag}:keys"
+        self.logouts = f"{tag}:logout"  # a prefix
         self.visitors = f"{tag}:visitors"  # of the service's /counter, and of its /visit: a prefix
         self.visits = f"{tag}:visits"
 

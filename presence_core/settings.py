@@ -15,7 +15,7 @@ from presence_core.schema.endings import KEEPS
 from presence_core.validation import TEN_YEARS
 
 DAY: Final = 86_400
-INDEXES: Final = ("uid", "name", "alias", "ip")
+INDEXES: Final = ("uid", "name", "alias", "ip", "idp")
 
 _OPTIONAL = ("shards", "max_sessions_per_device", "truncate_addresses_after")  # may be None
 LIMITS: Final = {

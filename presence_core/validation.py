@@ -354,6 +354,28 @@ def time_ms(field: str, value: object) -> int:
     return ms
 
 
+IDP_CLAIMS: Final = ("iss", "sub", "sid")
+"""The claims of an ID token that a session keeps."""
+
+MAX_CLAIM: Final = 255
+"""Bytes of each: OpenID Connect allows no longer subject."""
+
+
+def idp_link(value: object) -> str:
+    """The link to an identity provider, as the record has it; empty for None."""
+    if value is None:
+        return ""
+    if not isinstance(value, Mapping):
+        raise InvalidArgument("idp", "must be a dict with iss, and sub or sid or both", "wrong_type")
+    if unknown := sorted(map(str, value.keys() - set(IDP_CLAIMS))):
+        raise InvalidArgument(f"idp.{unknown[0][:100]}", "is not one of iss, sub and sid", "unknown")
+    parts = [short(f"idp.{name}", value.get(name), MAX_CLAIM) or "" for name in IDP_CLAIMS]
+    issuer, *names = parts
+    if not issuer or not any(names):
+        raise InvalidArgument("idp", "must have iss, and sub or sid or both", "required")
+    return "\n".join(parts)
+
+
 def period(since: object, until: object) -> tuple[int | None, int | None]:
     """``since`` (included) and ``until`` (excluded) in ms; None without a bound."""
     first = None if since is None else time_ms("since", since)

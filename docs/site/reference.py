@@ -70,6 +70,7 @@ PYTHON_PAGES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
 MODULES: Final = (
     "web.asgi", "web.wsgi", "web.fastapi", "web.rules", "web.cookies", "web.django.admin", "web.django.apps",
     "web.django.channels", "web.django.middleware", "web.django.your_devices", "web.jwt", "web.webhooks",
+    "web.backchannel_logout",
     "web.your_devices.asgi", "web.your_devices.wsgi", "web.your_devices.options", "web.your_devices.device_list",
     "otel", "prometheus", "testing",
 )  # fmt: skip

@@ -25,10 +25,10 @@ MAX_ERRORS: Final = 20
 COLUMNS: Final = (
     "uid", "session_id", "name", "aliases", "device", "app", "app_version", "ip", "last_ip", "user_agent", "os",
     "browser", "attributes", "login_at", "last_seen", "expires_at", "idle_timeout", "absolute_timeout",
-    "authenticated_at", "methods", "mfa", "sign_in_required_at", "new_device", "on_behalf_by", "place",
-    "distant", "previous_place", "previous_login_at", "old_token",
+    "idp_expires_at", "idp", "authenticated_at", "methods", "mfa", "sign_in_required_at", "new_device", "on_behalf_by",
+    "place", "distant", "previous_place", "previous_login_at", "old_token",
 )  # fmt: skip
-"""The fields of an export."""
+"""The fields of an export. An import takes idp_expires_at as the login's expires_at."""
 
 _DERIVED: Final = (
     "last_ip", "os", "browser", "expires_at", "authenticated_at", "sign_in_required_at", "new_device", "on_behalf_by",
@@ -37,7 +37,7 @@ _DERIVED: Final = (
 _IGNORED: Final = frozenset(_DERIVED)
 """Fields of an export that an import ignores: they are derived from the others, or start again."""
 
-_FIELDS: Final = frozenset(COLUMNS) - _IGNORED
+_FIELDS: Final = frozenset(COLUMNS) - _IGNORED - {"idp_expires_at"} | {"expires_at"}
 
 
 class Line(NamedTuple):
@@ -105,9 +105,11 @@ def parse_row(line: bytes) -> dict[str, Any] | None:
     if not isinstance(row, dict):
         raise InvalidArgument("row", "must be a JSON object", "wrong_type")
     given = {name: value for name, value in row.items() if name not in _IGNORED and value is not None}
-    for name in ("login_at", "last_seen"):
+    for name in ("login_at", "last_seen", "idp_expires_at"):
         if name in given:
             given[name] = _parse_time(name, given[name])
+    if "idp_expires_at" in given:
+        given["expires_at"] = given.pop("idp_expires_at")
     return given
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from presence_core.client.base import AsyncClient, Client, awaited
 from presence_core.errors import LoginRefused
 from presence_core.models import Ended, EndReason, KickResult, Login, Page, Session, SignInResult, Validation
+from presence_core.operations.idp import provider_logout
 from presence_core.operations.search import update
 from presence_core.operations.sessions import authenticate, end, login, read, tombstones, validate
 
@@ -30,12 +31,14 @@ class SessionsMethods(Client):
         session_id: str | None = None,
         idle_timeout: int | None = None,
         absolute_timeout: int | None = None,
+        expires_at: datetime | float | None = None,
         max_sessions: int | None = None,
         methods: Iterable[str] = (),
         mfa: bool | None = None,
         device_id: str | None = None,
         on_behalf_by: str | None = None,
         reason: str | None = None,
+        idp: Mapping[str, str] | None = None,
     ) -> Login:
         """Begin a session.
 
@@ -46,6 +49,12 @@ class SessionsMethods(Client):
         secret; by default 22 random ones. idle_timeout, absolute_timeout: whole seconds; by default those of the
         settings. max_sessions: how many live sessions the user may have, with this one, 1…1000; by default
         ``Settings.max_sessions``. It holds for this login alone: pass it at every login of such an account.
+
+        expires_at: aware datetime or Unix seconds: when the identity provider ends the session, as its claim
+        ``session_expiry`` says. The session lives no longer (up to a second less), whatever its timeouts are, and
+        nothing moves that: neither use nor ``change_timeouts``. The cause of its end is "idp". idp: where the user has
+        signed in, ``{"iss": issuer, "sub": subject, "sid": session}`` of the ID token, ``sub`` or ``sid`` or both, up
+        to 255 bytes each. The provider can end the session by that: docs/identity_provider.md.
 
         methods: how the visitor has authenticated, at most eight names of 1-16 of a-z, 0-9, _ and -, 55 characters in
         all: those of RFC 8176 ("pwd", "otp", "hwk") or the site's own. mfa: with several factors; by default True for
@@ -78,6 +87,7 @@ class SessionsMethods(Client):
             "idle_timeout": idle_timeout, "absolute_timeout": absolute_timeout, "max_sessions": max_sessions,
             "methods": methods, "mfa": mfa,
             "device_id": device_id, "on_behalf_by": on_behalf_by, "reason": reason,
+            "expires_at": expires_at, "idp": idp,
         }  # fmt: skip
         return self._run(login.login(self._ctx, given))
 
@@ -338,6 +348,31 @@ class SessionsMethods(Client):
         """
         return self._run(end.revoke_before(self._ctx, at, by, reason, message))
 
+    def provider_logout(
+        self,
+        issuer: str,
+        *,
+        subject: str | None = None,
+        session: str | None = None,
+        by: str,
+        issued_at: datetime | float,
+        token_id: str | None = None,
+        token_seconds: int = 300,
+    ) -> int | None:
+        """End the sessions that an identity provider has signed out: with ``session`` those of that session there, with
+        ``subject`` alone all of that user that began up to ten seconds after ``issued_at``. Returns how many ended.
+        A login that is written later ends when it is written, for an hour (``subject`` alone: a minute).
+
+        The caller has verified what the provider sent: ``LogoutReceiver`` does that and calls this. issuer, subject,
+        session: as ``login`` got them in ``idp``. by: the provider's name for staff, 1-256 bytes; ``Ended.by`` and the
+        audit (``idp_logout``, one entry a session) have it. issued_at: aware datetime or Unix seconds. token_id: of the
+        logout token; None is returned if it was received in the last ``token_seconds`` (1…604,800), and nothing ends.
+        May be repeated. Cost: O(log N) on each shard, five round trips, and one for 50 sessions.
+        """
+        return self._run(
+            provider_logout.provider_logout(self._ctx, issuer, subject, session, by, issued_at, token_id, token_seconds)
+        )
+
     def ended(
         self,
         uid: str | None = None,
@@ -386,4 +421,5 @@ class AsyncSessionsMethods(AsyncClient):
     sessions_among = awaited(SessionsMethods.sessions_among)
     kick = awaited(SessionsMethods.kick)
     revoke_before = awaited(SessionsMethods.revoke_before)
+    provider_logout = awaited(SessionsMethods.provider_logout)
     ended = awaited(SessionsMethods.ended)

@@ -34,7 +34,7 @@ FindingLevel = Literal["ok", "note", "warning", "error"]
 ListOrder = Literal["login", "last_seen"]
 """Of live sessions: the newest login, or the last one seen, first."""
 
-WayName = Literal["uid", "text", "name", "ip", "login", "list", "last_seen", "none"]
+WayName = Literal["uid", "text", "name", "ip", "idp", "login", "list", "last_seen", "none"]
 """An index, or ``uid``: the set of one user. ``login``, ``list``: a part of the list of sessions, or all of it, is
 scanned. ``last_seen``: the users are walked, last seen first. ``none``: the facet counters already show that nothing
 matches."""

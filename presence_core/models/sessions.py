@@ -18,7 +18,7 @@ from presence_core.models.choices import FailureCode
 from presence_core.models.places import Place, read_place
 from presence_core.schema.endings import EndCause, EndReason
 from presence_core.schema.record import DISTANT, NEW_DEVICE, OLD_TOKEN, ON_BEHALF, SessionRow
-from presence_core.validation import as_json, is_too_deep
+from presence_core.validation import IDP_CLAIMS, as_json, is_too_deep
 
 CORE: Final = struct.Struct(">QII16s4s4s")
 _TIMES: Final = struct.Struct(">QII")
@@ -143,6 +143,10 @@ class Record:
     expires_at: datetime  #: its deadline unless seen again: min(last seen + idle, login + absolute)
     idle_timeout: int  #: seconds
     absolute_timeout: int  #: seconds
+    idp_expires_at: datetime | None = None  #: when the identity provider ends it; nothing moves this
+    idp: Mapping[str, str] | None = field(default=None, hash=False)
+    """Where the user has signed in: ``iss``, the issuer, with ``sub``, its name of the user, or ``sid``, its session,
+    or both. None: the site named no identity provider."""
     authenticated_at: datetime  #: when the visitor last proved who they are: the login, or ``reauthenticated``
     methods: tuple[str, ...] = ()  #: how, as the site named it: "pwd", "otp", "hwk"
     mfa: bool = False  #: with several factors
@@ -256,8 +260,9 @@ class Ended(Record):
         draft: Any = object.__new__(_EndedDraft)
         _fill(draft, uid, session_id, row, labels)
         lives_out = draft.expires_at - draft.login_at >= timedelta(seconds=draft.absolute_timeout)
+        by_idp = draft.idp_expires_at and draft.idp_expires_at - draft.expires_at < timedelta(seconds=1)
         draft.reason = text(row.end_reason) if row.end_reason else "expired"
-        draft.cause = text(row.cause) if row.cause else "absolute" if lives_out else "idle"
+        draft.cause = text(row.cause) if row.cause else "idle" if not lives_out else "idp" if by_idp else "absolute"
         ended_at = stored_number(row.at)
         draft.at = draft.expires_at if ended_at is None else moment(ended_at)
         draft.by = optional_text(row.by)
@@ -279,6 +284,12 @@ def login_and_deadline(row: SessionRow) -> tuple[int, int] | None:
     login, idle, absolute = _TIMES.unpack_from(core)
     by_idle, by_age = int(seen) + idle * 1000, login + absolute * 1000
     return login, by_idle if by_idle < by_age else by_age
+
+
+def idp_link(stored: bytes) -> dict[str, str] | None:
+    """The link to the identity provider: issuer, subject and session there, one a line; None for anything else."""
+    parts = dict(zip(IDP_CLAIMS, text(stored).split("\n"), strict=False))
+    return {name: part for name, part in parts.items() if part} if parts.get("iss") else None
 
 
 class _Draft(Record):
@@ -320,6 +331,8 @@ def _fill(draft: Any, uid: str, session_id: str, row: SessionRow, labels: Labels
     draft.expires_at = moment(by_idle if by_idle < by_age else by_age)
     draft.idle_timeout = idle
     draft.absolute_timeout = absolute
+    draft.idp_expires_at = _packed_time(row.idp_end) if row.idp_end else None
+    draft.idp = idp_link(row.idp) if row.idp else None
     draft.methods = ()
     draft.mfa = False
     if authentication and len(authentication) > _TIME.size:

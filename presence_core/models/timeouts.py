@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from presence_core.models.sessions import Session, login_ms, moment
+from presence_core.models.sessions import Session, as_ms, login_ms, moment
 
 
 def predict(session: Session, idle: int | None, absolute: int | None, most_on_behalf: int) -> Session:
@@ -13,6 +13,8 @@ def predict(session: Session, idle: int | None, absolute: int | None, most_on_be
     new_absolute = session.absolute_timeout if absolute is None else absolute
     if absolute is not None and session.on_behalf_by is not None:
         new_absolute = min(new_absolute, most_on_behalf)
+    if session.idp_expires_at is not None:
+        new_absolute = min(new_absolute, (as_ms(session.idp_expires_at) - login_ms(session)) // 1000)
     new_idle = min(session.idle_timeout if idle is None else idle, new_absolute)
     seen = round(session.last_seen.timestamp() * 1000)
     expires_at = moment(min(seen + new_idle * 1000, login_ms(session) + new_absolute * 1000))

@@ -24,8 +24,8 @@ T = TypeVar("T")
 
 def stored_name(index: str) -> str:
     """An index as the state of a shard names it. Those of words have the version of their entries, so that a client of
-    another version scans instead: uid.5, name.5, alias.5, ip.2 (with the latest address)."""
-    return "ip.2" if index == "ip" else f"{index}.{FOLD}"
+    another version scans instead: uid.5, name.5, alias.5, ip.2 (with the latest address), idp.1."""
+    return {"ip": "ip.2", "idp": "idp.1"}.get(index) or f"{index}.{FOLD}"
 
 
 def stored_names(indexes: Collection[str]) -> str:

@@ -79,6 +79,8 @@ class SearchedSession(Protocol):
     def app_version(self) -> str | None: ...
     @property
     def methods(self) -> tuple[str, ...]: ...
+    @property
+    def idp(self) -> Mapping[str, str] | None: ...
 
 
 @runtime_checkable
@@ -173,6 +175,7 @@ def json_pieces(attributes: Mapping[str, Any]) -> list[str]:
 # -- checks: of name and value, return the value that a filter keeps --------------------------------------------------
 
 _check_label: Final = partial(check.short, high=64)
+_check_claim: Final = partial(check.short, high=check.MAX_CLAIM)
 _check_family: Final = partial(check.short, high=4 * check.AGENT_LENGTH)  # what can be stored can be searched
 
 
@@ -290,6 +293,14 @@ def _is_named(session: SearchedSession, typed: Typed) -> bool:
 def _is_within(session: SearchedSession, addresses: AddressRange | None) -> bool:
     first, last = addresses or (b"", b"")
     return any(len(ip) == len(first) > 0 and first <= ip <= last for ip in map(packed, {session.ip, session.last_ip}))
+
+
+def _has_claim(claim: str, session: SearchedSession, value: str, _now: int) -> bool:
+    return session.idp is not None and session.idp.get(claim) == value
+
+
+def _send_claim(claim: str, value: str) -> Sent:
+    return {f"idp_{claim}": value}
 
 
 def _has_word(session: SearchedSession, start: str, _now: int) -> bool:
@@ -443,6 +454,12 @@ CONDITIONS: Final[Mapping[str, Condition]] = {
                          lambda code: {"network": code.removeprefix("AS")}),
     "city": Condition("text", "city of the address at login, as the place file names it, such as Lyon", _check_city,
                       _is_in_city, lambda city: {"city": fold(city)}),
+    "idp_issuer": Condition("text", "identity provider that has signed the user in, its issuer", _check_claim,
+                            partial(_has_claim, "iss"), partial(_send_claim, "iss")),
+    "idp_subject": Condition("text", "user of the identity provider, the subject", _check_claim,
+                             partial(_has_claim, "sub"), partial(_send_claim, "sub"), person=True),
+    "idp_session": Condition("text", "session of the identity provider, its sid", _check_claim,
+                             partial(_has_claim, "sid"), partial(_send_claim, "sid"), person=True),
     "methods": Condition("methods", "all these methods are among those of the latest sign-in, such as pwd",
                          _check_methods, _has_methods, lambda names: {"methods": "\n".join(names)}),
     "mfa": Condition("yes_no", "whether the latest sign-in had several factors", _check_flag,

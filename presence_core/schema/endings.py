@@ -11,9 +11,13 @@ from typing import Final, Literal, NamedTuple, get_args
 
 EndReason = Literal["logout", "expired", "kicked", "replaced"]
 
-EndCause = Literal["user", "self", "site", "idle", "absolute", "lost", "staff", "revoked", "limit", "device_limit"]
+EndCause = Literal[
+    "user", "self", "site", "idp_logout", "idle", "absolute", "idp", "lost", "staff", "revoked", "limit",
+    "device_limit",
+]  # fmt: skip
 """``user``: a logout of this session. ``self``: the same user ended it from another session. ``site``: the site ended a
-mirrored session. ``lost``: the record vanished. ``revoked``: ``revoke_before``. ``limit``, ``device_limit``: a login
+mirrored session. ``idp_logout``: the identity provider has ended it. ``idp``: the end that the identity provider had
+set at login. ``lost``: the record vanished. ``revoked``: ``revoke_before``. ``limit``, ``device_limit``: a login
 replaced it."""
 
 EventKind = Literal[
@@ -34,9 +38,11 @@ EndCount = Literal["logouts", "kicked", "expired", "replaced"]
 """The fields of a sample that count ends, in the order of a stored record, also in ``maintenance/write_sample.lua``.
 Records are kept for years, so a new reason is counted in one of these fields."""
 
-Why = Literal["signed_out", "other_device", "inactive", "time_limit", "newer_sign_in", "support", "account", "ended"]
+Why = Literal[
+    "signed_out", "other_device", "inactive", "time_limit", "newer_sign_in", "support", "account", "provider", "ended"
+]  # fmt: skip
 """Why a session has ended, for its user. ``other_device``: they signed it out from another device. ``support``: staff
-ended it. ``account``: a change to the account did, such as a new password."""
+ended it. ``account``: a change to the account did, such as a new password. ``provider``: the identity provider did."""
 
 
 class Ending(NamedTuple):
@@ -51,14 +57,19 @@ class Ending(NamedTuple):
 ENDINGS: Final = (
     Ending("kicked", {"staff": "support", "revoked": "support"}, "keep_kicked", "kicked"),
     Ending("replaced", {"limit": "newer_sign_in", "device_limit": "newer_sign_in"}, "keep_replaced", "replaced"),
-    Ending("expired", {"idle": "inactive", "absolute": "time_limit", "lost": "ended"}, "keep_expired", "expired"),
-    Ending("logout", {"user": "signed_out", "self": "other_device", "site": "ended"}, "keep_logout", "logouts"),
-)
+    Ending("expired", {"idle": "inactive", "absolute": "time_limit", "idp": "provider", "lost": "ended"},
+           "keep_expired", "expired"),
+    Ending("logout", {"user": "signed_out", "self": "other_device", "site": "ended", "idp_logout": "provider"},
+           "keep_logout", "logouts"),
+)  # fmt: skip
 """In the order in which the policy of scripts has their retention."""
 
 END_REASONS: Final[tuple[EndReason, ...]] = get_args(EndReason)
 
 END_COUNTS: Final[tuple[EndCount, ...]] = get_args(EndCount)
+
+PROVIDER_CAUSES: Final[frozenset[EndCause]] = frozenset(("idp", "idp_logout"))
+"""The identity provider ended the session."""
 
 WHY: Final = {cause: why for ending in ENDINGS for cause, why in ending.causes.items()}
 """What the user is shown, by cause."""

@@ -38,6 +38,9 @@ RECORD: Final = (
     # the last login, then when that was, ms (8 bytes), and its place; 8 a secret was used after its grace
     Field("odd", "o", person=True, is_cut=True),
     Field("place", "g", person=True, is_cut=True, is_given=True),  # of the address at login: models/places.py
+    # who signed the user in elsewhere: issuer, subject, session there, one a line. Missing for most sites
+    Field("idp", "l", person=True, is_given=True),
+    Field("idp_end", "u", stays=True),  # when the identity provider ends it, ms, 8 bytes: ``core`` ends by then
     Field("end_reason", "e", stays=True),
     Field("declared", "f", person=True),  # what of its attributes facets count; scripts alone read it
 )
@@ -88,6 +91,8 @@ class SessionRow(NamedTuple):
     demand: bytes | None = None
     odd: bytes | None = None
     place: bytes | None = None
+    idp: bytes | None = None
+    idp_end: bytes | None = None
     end_reason: bytes | None = None
     declared: bytes | None = None
     at: bytes | None = None

@@ -13,6 +13,7 @@ INDEX_SESSIONS: Final = Script("search/rebuild/index_sessions", repeatable=True,
 REMOVE_WORDS: Final = Script("search/rebuild/remove_words", repeatable=True, reply=as_sent)
 
 REMOVE_ADDRESSES: Final = Script("search/rebuild/remove_addresses", repeatable=True, reply=as_sent)
+REMOVE_IDP: Final = Script("search/rebuild/remove_idp", repeatable=True, reply=as_sent)
 MEASURE_FACET_DRIFT: Final = Script("search/rebuild/measure_facet_drift", repeatable=True, reply=as_sent)
 
 

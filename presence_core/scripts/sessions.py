@@ -20,7 +20,7 @@ UNKNOWN, LIVE, ENDED, NO_RECORD, SIGN_IN_REQUIRED, AUTHENTICATION_TOO_OLD, OLD_S
 class LoginReply(NamedTuple):
     """A session that has begun."""
 
-    row: SessionRow  #: last seen, core, authentication, demand and what is odd
+    row: SessionRow  #: last seen, core, authentication, demand, what is odd, and the end that the provider set
     replaced: list[str]  #: ids of sessions that a limit ended
     overdue: list[str]  #: ids of sessions that were found past their deadline and ended
     has_no_address: bool = False  #: while a block rule names a network
@@ -40,8 +40,8 @@ def _decode_login(reply: Sequence[Any]) -> LoginReply | RefusedReply:
     """Decode a reply of sessions/login.lua."""
     code, *rest = reply
     if code == b"ok":
-        seen, core, replaced, overdue, (authentication, demand), odd, has_no_address = rest
-        row = SessionRow(seen, core, authentication=authentication, demand=demand, odd=odd)
+        seen, core, replaced, overdue, (authentication, demand), odd, idp_end, has_no_address = rest
+        row = SessionRow(seen, core, authentication=authentication, demand=demand, odd=odd, idp_end=idp_end)
         return LoginReply(row, _texts(replaced), _texts(overdue), bool(has_no_address))
     if code == b"blocked":
         return RefusedReply("blocked", False, *rest)

@@ -12,7 +12,7 @@ import streamlit as st
 from presence_core import Block, Ended, PresenceError, Session, SignInResult
 from presence_dashboard import access, texts, ticket_links
 from presence_dashboard.actions.kick_and_block import KickOutcome, split_ref
-from presence_dashboard.components.session_facts import time_of_day
+from presence_dashboard.components.session_facts import ended_by, time_of_day
 from presence_dashboard.data.browser_tab import this_tab, zone
 from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import cut, minute, name, since
@@ -161,4 +161,4 @@ def _label(sessions: Sequence[Session]) -> str:
 
 def _how(ended: Ended) -> str:
     at, ago = time_of_day(ended.at), since(ended.at, datetime.now(UTC))
-    return texts.ended_before(ended.reason, name(cut(ended.by or "", 40)), at, ago)
+    return texts.ended_before(ended.reason, ended.cause, name(cut(ended_by(ended), 40)), at, ago)

@@ -7,11 +7,12 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from html import escape
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import streamlit as st
 
 from presence_core import Ended, Session
+from presence_core.schema.endings import PROVIDER_CAUSES
 from presence_dashboard import texts, ticket_links
 from presence_dashboard.components.record_table import Link
 from presence_dashboard.data.browser_tab import zone
@@ -90,6 +91,13 @@ def show_facts(facts: Mapping[str, str | datetime | None], theirs: tzinfo | None
 def lines(text: str) -> str:
     """Literal text that keeps its line breaks, as in reasons and messages."""
     return "\n".join(literal(line) for line in text.splitlines())
+
+
+def ended_by(ended: Ended) -> str:
+    """Who ended a session: staff, the user, or the identity provider; empty if no one did."""
+    if ended.cause not in PROVIDER_CAUSES:
+        return ended.by or ""
+    return ended.by or urlsplit((ended.idp or {}).get("iss", "")).hostname or texts.NO_VALUE
 
 
 def device_name(record: Session | Ended, actor: Actor) -> str | None:

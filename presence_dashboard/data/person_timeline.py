@@ -16,6 +16,10 @@ _RANK: Final[dict[Kind, int]] = {"login": 0, "end": 1, "staff": 2}
 """Order of events with the same time: a login comes before its end."""
 
 
+_ENDING_ACTS: Final = ("kick", "idp_logout")
+"""Actions of the audit that say which session they ended."""
+
+
 @dataclass(frozen=True, slots=True)
 class TimelineEvent:
     at: datetime
@@ -31,16 +35,19 @@ class TimelineEvent:
 
 
 def merge(live: Iterable[Session], ended: Iterable[Ended], entries: Iterable[AuditEntry]) -> list[TimelineEvent]:
-    """All events, newest first. A kick that is in the audit and in the ended sessions appears once."""
+    """All events, newest first. A kick, or a logout by the identity provider, that is in the audit and in the ended
+    sessions appears once."""
     ended = list(ended)
     records: list[Session | Ended] = [*live, *ended]
     timeline = [TimelineEvent(record.login_at, "login", (record,)) for record in records]
     acts = list(entries)
     ends: dict[int, list[Ended]] = {}  # by position in `acts`
-    known = {(act.at, act.by, act.session_id): position for position, act in enumerate(acts) if act.action == "kick"}
+    known = {
+        (act.at, act.by, act.session_id): position for position, act in enumerate(acts) if act.action in _ENDING_ACTS
+    }
     for record in ended:
         position = known.get((record.at, record.by, record.session_id), known.get((record.at, record.by, None)))
-        if record.reason == "kicked" and position is not None:
+        if (record.reason == "kicked" or record.cause == "idp_logout") and position is not None:
             ends.setdefault(position, []).append(record)
         else:
             timeline.append(TimelineEvent(record.at, "end", (record,)))

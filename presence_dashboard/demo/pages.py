@@ -9,6 +9,7 @@ from html import escape as e
 from typing import Final
 
 from presence_core import Ended, Session
+from presence_core.schema.endings import PROVIDER_CAUSES
 from presence_dashboard.demo.people import Member
 
 DEVICES: Final = ("Windows PC", "Mac", "Linux PC", "iPhone", "iPad", "Android phone")
@@ -141,6 +142,8 @@ _ENDINGS: Final = {
     "logout": ("This device is signed out", "You signed it out yourself, here or on another of your devices."),
 }
 
+_BY_PROVIDER: Final = ("You have been signed out", "The service with which you had signed in has ended it.")
+
 
 def ended(end: Ended) -> str:
     """The page for the user of an ended session, with public information only."""
@@ -156,6 +159,8 @@ def ended_content(end: Ended | None) -> dict[str, str]:
 def _end(end: Ended) -> tuple[str, str]:
     public = end.public
     title, why = _ENDINGS.get(public.code, ("You are signed out", "Your session has ended."))
+    if end.cause in PROVIDER_CAUSES:
+        title, why = _BY_PROVIDER
     message = f"<p>They left you a message:</p><blockquote>{e(public.message)}</blockquote>" if public.message else ""
     block = "" if public.block is None else f"<p><strong>{e(public.block.sentence)}</strong></p>"
     at = f"<p><small>It ended at {public.at:%H:%M:%S UTC on %-d %B %Y}.</small></p>"

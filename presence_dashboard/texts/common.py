@@ -58,6 +58,7 @@ LABEL_LAST_IP: Final = "Latest IP"
 LABEL_PLACE: Final = "Place"
 LABEL_CITY: Final = "City"
 LABEL_NETWORK: Final = "Provider"
+LABEL_SIGNED_IN_AT: Final = "Signed in at"
 LABEL_LOGIN_BEFORE: Final = "Login before"
 LABEL_TIME_ZONE: Final = "Time zone"
 there: Final = Sentence("{clock} there")

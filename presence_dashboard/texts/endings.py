@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from presence_core.schema.endings import PROVIDER_CAUSES
 from presence_dashboard.language import Sentence
 from presence_dashboard.language import gettext as _
 
@@ -37,6 +38,8 @@ ENDED_ROWS: Final = {
     "expired": "Expired, {at}",
     "replaced": "Replaced by a newer login, {at}",
 }
+ENDED_BY_PROVIDER_ROW: Final = "Ended by the identity provider ({by}), {at}"
+ENDED_BY_PROVIDER_BEFORE: Final = "ended by the identity provider ({by}) at {clock}, {ago} ago"
 ENDED_BEFORE: Final = {
     "kicked": "kicked by {by} at {clock}, {ago} ago",
     "logout": "signed out at {clock}, {ago} ago",
@@ -45,13 +48,16 @@ ENDED_BEFORE: Final = {
 }
 
 
-def ended_row(reason: str, by: str, at: str) -> str:
-    """In the list of sessions."""
-    return _(ENDED_ROWS.get(reason, ENDED_ROW)).format(by=by, at=at)
+def ended_row(reason: str, cause: str, by: str, at: str) -> str:
+    """In the list of sessions. by: staff, or the identity provider."""
+    row = ENDED_BY_PROVIDER_ROW if cause in PROVIDER_CAUSES else ENDED_ROWS.get(reason, ENDED_ROW)
+    return _(row).format(by=by, at=at)
 
 
-def ended_before(reason: str, by: str, clock: str, ago: str) -> str:
+def ended_before(reason: str, cause: str, by: str, clock: str, ago: str) -> str:
     """In a notification, about a session that staff wanted to kick."""
+    if cause in PROVIDER_CAUSES:
+        return _(ENDED_BY_PROVIDER_BEFORE).format(by=by, clock=clock, ago=ago)
     return _(ENDED_BEFORE[reason]).format(by=by, clock=clock, ago=ago) if reason in ENDED_BEFORE else _(ENDED_ROW)
 
 
@@ -60,6 +66,8 @@ def ended_before(reason: str, by: str, clock: str, ago: str) -> str:
 HISTORY_CAUSES: Final = {
     "user": "the user signed out",
     "self": "the user signed it out from another device",
+    "idp": "the identity provider ended it",
+    "idp_logout": "the identity provider ended it",
     "site": "ended by the site",
     "idle": "no activity for too long",
     "absolute": "maximum session length reached",
@@ -71,6 +79,8 @@ HISTORY_CAUSES: Final = {
 }
 LIVE_CAUSES: Final = {
     "self": "from another device",
+    "idp": "by the identity provider",
+    "idp_logout": "by the identity provider",
     "site": "ended by the site",
     "idle": "no activity",
     "absolute": "maximum length reached",
@@ -82,6 +92,8 @@ LIVE_CAUSES: Final = {
 HAPPENED_ENDS: Final = {
     "user": ":gray[:material/logout:] Signed out: {device}",
     "self": ":gray[:material/logout:] Signed out from another device: {device}",
+    "idp": ":gray[:material/logout:] Ended by the identity provider ({by}): {device}",
+    "idp_logout": ":gray[:material/logout:] Ended by the identity provider ({by}): {device}",
     "site": ":gray[:material/logout:] Ended by the site: {device}",
     "idle": ":gray[:material/schedule:] Expired after {idle} without activity: {device}",
     "absolute": ":gray[:material/schedule:] Expired {absolute} after login: {device}",

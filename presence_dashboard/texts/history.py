@@ -58,6 +58,7 @@ HISTORY_ACTS: Final = {
     "add_remark": "Remark left",
     "remove_remark": "Remark removed",
     "login_on_behalf": "Support session",
+    "idp_logout": "Signed out by identity provider",
     "rotate_device_key": "New key for devices",
 }
 _BULK_STEPS: Final = {

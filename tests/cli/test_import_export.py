@@ -32,7 +32,8 @@ def _crowd(p: P) -> None:
     p.set_now(p.clock.ms - 60_000)  # a login time in the future would become the present time
     p.login("ada", name="=HYPERLINK(1)", aliases=["+1 555", "ada@example.org"], device="\uff1dphone", app="shop",
             app_version="-2", ip="192.0.2.7", user_agent=FIREFOX, attributes={"floor": 3, "tags": ["é", None]},
-            idle_timeout=600, absolute_timeout=7200)  # fmt: skip
+            idle_timeout=600, absolute_timeout=7200, expires_at=p.clock.ms / 1000 + 3600.5,
+            idp={"iss": "https://idp.example.com", "sub": "ada@idp", "sid": "08a5019c"})  # fmt: skip
     p.advance(1)
     p.login("a:b", name="José \u202e \U0001f600", ip="2001:db8::9", aliases=['comma, "quote"'])
     p.advance(1)

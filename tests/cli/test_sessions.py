@@ -119,6 +119,15 @@ def test_sessions_of_which_an_old_token_was_used_are_listed_and_exported(
 
 
 @on("valkey-sync")
+def test_a_login_names_its_identity_provider_and_the_end_that_it_has_set(p: P, run: Run) -> None:
+    words = ("--idp-issuer", "https://idp.example.com", "--idp-session", "08a5019c", "--expires-at", "2100-01-31T12:00")
+    session = json.loads(run("login", "ada", *words, "--json")[1])["session"]
+    assert session["idp"] == {"iss": "https://idp.example.com", "sid": "08a5019c"}
+    assert session["idp_expires_at"] == "2100-01-31T12:00:00+00:00"
+    assert run("login", "ada", "--idp-issuer", "x")[::2] == (2, "idp must have iss, and sub or sid or both.\n")
+
+
+@on("valkey-sync")
 def test_a_page_of_a_filter_that_matches_nothing_says_so_and_has_exit_code_1(p: P, run: Run) -> None:
     for command in ("ended", "audit", "blocks", "jobs"):
         code, out, _ = run(command)

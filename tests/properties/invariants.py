@@ -165,7 +165,7 @@ class Agreement(Answers):
         if index in model.vouched:
             good, until = model.vouched[index]
             meta |= {"good_from": str(good), "good_wall": str(good), "good_until": str(until)}
-        indexes = "uid.5,name.5,alias.5,ip.2"
+        indexes = "uid.5,name.5,alias.5,ip.2,idp.1"
         about = raw.hash(f"{tag}:meta")
         assert about.pop("indexes", indexes) == indexes
         assert (about.pop("revoked_call", None) is not None) <= (index in model.revoked)

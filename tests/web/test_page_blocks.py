@@ -51,7 +51,7 @@ def run(code: str, page: str, **names: Any) -> dict[str, Any]:
 
 def test_every_block_of_these_pages_is_tested() -> None:
     pages = ("own_client.md", "cors.md", "rollout.md", "logging.md", "odd_logins.md", "on_behalf.md", "places.md",
-             "timeouts.md")  # fmt: skip
+             "timeouts.md", "identity_provider.md")  # fmt: skip
     assert [set(blocks(page)) for page in pages] == [
         {"client", "asyncio"},
         {"cors"},
@@ -61,6 +61,7 @@ def test_every_block_of_these_pages_is_tested() -> None:
         {"behalf"},
         {"distant"},
         {"kinds", "change", "bulk"},
+        {"expiry", "link", "receive"},
     ]
 
 
@@ -166,6 +167,22 @@ def test_a_kind_of_account_has_timeouts_and_a_limit_and_staff_change_its_timeout
         assert (login.session.idle_timeout, len(login.replaced)) == (900, replaced)
     [session] = run(blocks("timeouts.md")["change"], "docs/timeouts.md", presence=presence)["sessions"]
     assert (session.idle_timeout, session.absolute_timeout) == (300, 14_400)
+
+
+def test_a_session_ends_with_that_of_the_identity_provider(presence: Presence) -> None:
+    named = run(blocks("identity_provider.md")["expiry"], "docs/identity_provider.md", presence=presence)
+    session = named["login"].session
+    assert session.idp_expires_at.timestamp() == pytest.approx(named["claims"]["session_expiry"], abs=0.001)
+    assert session.absolute_timeout in (599, 600)
+    code = blocks("identity_provider.md")["link"]
+    linked = run(code, "docs/identity_provider.md", presence=presence, claims=named["claims"])["login"]
+    assert linked.session.idp == {name: named["claims"][name] for name in ("iss", "sub", "sid")}
+
+
+def test_a_site_mounts_the_receiver_of_logouts(presence: Presence) -> None:
+    site = run(blocks("identity_provider.md")["receive"], "docs/identity_provider.md", presence=presence)
+    with TestClient(site["app"]) as client:
+        assert client.post("/backchannel-logout", data={"logout_token": "x"}).status_code == 400
 
 
 def test_staff_change_the_timeouts_of_all_that_match(presence: Presence, capsys: pytest.CaptureFixture[str]) -> None:

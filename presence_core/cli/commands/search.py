@@ -19,6 +19,7 @@ _READS: Final = {
     "text": "entries of the word and address indexes",
     "name": "entries of the name index",
     "ip": "entries of the address index",
+    "idp": "entries of the index of identity providers",
     "login": "sessions between two login times, newest first",
     "list": "sessions of the list, newest first",
     "last_seen": "users, last seen first",

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Final
 
-from presence_core.cli.arguments import AddCommand, add_attribute, add_page, add_period, attributes_of
+from presence_core.cli.arguments import AddCommand, add_attribute, add_page, add_period, attributes_of, parse_time
 from presence_core.cli.output import count_of, print_error, print_page, print_result, records_table, to_json
 from presence_core.client import Presence
 from presence_core.errors import LoginRefused
@@ -64,6 +64,10 @@ def _add_login(add_command: AddCommand) -> None:
     login.add_argument("--idle-timeout", type=int, metavar="SECONDS")
     login.add_argument("--absolute-timeout", type=int, metavar="SECONDS")
     login.add_argument("--max-sessions", type=int, metavar="NUMBER", help="live sessions that the user may have")
+    login.add_argument("--expires-at", type=parse_time, metavar="TIME", help="the identity provider ends it then")
+    for name, words in (("issuer", "identity provider that signed the user in"), ("subject", "its name of the user"),
+                        ("session", "its session")):  # fmt: skip
+        login.add_argument(f"--idp-{name}", metavar="TEXT", help=words)
 
 
 def _counts(presence: Presence, args: argparse.Namespace) -> int:
@@ -103,13 +107,16 @@ def _ended(presence: Presence, args: argparse.Namespace) -> int:
 
 
 def _login(presence: Presence, args: argparse.Namespace) -> int:
+    claims = {"iss": args.idp_issuer, "sub": args.idp_subject, "sid": args.idp_session}
+    idp = {name: value for name, value in claims.items() if value is not None} or None
     try:
         login = presence.login(args.uid, name=args.name, aliases=args.alias, device=args.device, app=args.app,
                                app_version=args.app_version, ip=args.ip, user_agent=args.user_agent,
                                attributes=attributes_of(args), session_id=args.session_id,
                                idle_timeout=args.idle_timeout, absolute_timeout=args.absolute_timeout,
                                max_sessions=args.max_sessions, methods=args.method, device_id=args.device_id,
-                               on_behalf_by=args.on_behalf_by, reason=args.reason)  # fmt: skip
+                               on_behalf_by=args.on_behalf_by, reason=args.reason, expires_at=args.expires_at,
+                               idp=idp)  # fmt: skip
     except LoginRefused as error:
         print_error(error.sentence)
         return 1

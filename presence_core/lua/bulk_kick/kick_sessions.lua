@@ -50,7 +50,7 @@ local function end_of(e)
   e.row = row
   local deadline, login, is_absolute = deadline_of(tonumber(row[R.seen]), row[R.core])
   if is_revoked(now, login, deadline, revoked, revoked_at) then return revoked_end(k.meta) end
-  if now >= deadline then return expired_end(deadline, is_absolute) end
+  if now >= deadline then return expired_end(deadline, is_absolute, row[R.idp_end]) end
   if login == e.began then return kicked_how end -- otherwise a later session has this id
 end
 

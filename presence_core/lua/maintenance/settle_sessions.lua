@@ -104,7 +104,7 @@ end
 local function finish_end(e, how)
   closed[#closed + 1] = e.ref
   if e.core and not e.has_ended and not is_listed(e) then
-    e.how = how[2] == 'expired' and expired_end(e.deadline, e.is_absolute) or how
+    e.how = how[2] == 'expired' and expired_end(e.deadline, e.is_absolute, e.row[R.idp_end]) or how
     e.is_noted = true
     with_record[#with_record + 1] = e
     repaired = repaired + 1
@@ -115,7 +115,7 @@ local function end_now(e, deadline, by_watermark)
   if by_watermark then
     e.how = revoked_end(k.meta)
   elseif e.core then
-    e.how = expired_end(e.deadline, e.is_absolute)
+    e.how = expired_end(e.deadline, e.is_absolute, e.row[R.idp_end])
   else
     e.how = {'e', 'expired', 'ea', ms(math.min(now, tonumber(deadline or now))), 'ec', 'lost'}
   end

@@ -1,13 +1,13 @@
 #!lua flags=no-writes
--- Read a range of one shard's index, of words (users), of addresses or of ids (sessions), or take the refs that are
--- given. Returns those sessions that are live and pass the tests, in no order. Entries may be stale. The keys of
--- records are derived: this script only reads.
+-- Read a range of one shard's index, of words (users), of addresses, ids or identity providers (sessions), or take the
+-- refs that are given. Returns those sessions that are live and pass the tests, in no order. Entries may be stale. The
+-- keys of records are derived: this script only reads.
 -- include: search/time_budget
 -- include: search/filter_tests
 -- include: search/find_session_id
 -- include: search/word_pieces
--- KEYS: 1 words, addresses, ids or sessions 2 sessions 3 deadlines 4 meta
--- ARGV: 1 now|'' 2 entries to read, at most 3 range's lower end 4 upper end 5 words|addresses|ids|sessions
+-- KEYS: 1 words, addresses, ids, idp or sessions 2 sessions 3 deadlines 4 meta
+-- ARGV: 1 now|'' 2 entries to read, at most 3 range's lower end 4 upper end 5 words|addresses|ids|idp|sessions
 --       (of sessions, 3 has the refs, one a line) 6 what an entry of words must contain, each behind a zero byte|''
 --       7 login before, ms|'' 8 login at or after, ms 9 prefix of users' keys 10 prefix of record keys 11 time to
 --       return: login|last_seen 12… tests
@@ -83,7 +83,8 @@ local function test_users(entries)
   return #entries
 end
 
-local function test_addresses(entries)
+-- Of addresses: family, address and ref. Of identity providers, as long as an IPv6 address: kind, digest and ref.
+local function test_refs(entries)
   local refs = {}
   for i, entry in ipairs(entries) do refs[i] = string.sub(entry, string.byte(entry) == 52 and 6 or 18) end
   test(refs)
@@ -104,7 +105,7 @@ end
 repeat
   local step = math.min(STEP, most - read)
   local entries = redis.call('ZRANGE', index, low, high, 'BYLEX', 'LIMIT', 0, step)
-  local done = (kind == 'words' and test_users or test_addresses)(entries)
+  local done = (kind == 'words' and test_users or test_refs)(entries)
   read = read + done
   low = (done < #entries or #entries == step) and '(' .. entries[done] or ''
 until low == '' or read >= most or seconds_used(read) > MAX_SECONDS

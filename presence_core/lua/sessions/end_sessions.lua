@@ -21,7 +21,8 @@ local given_now, packed_policy, uid, end_reason, cause, by, note_id, note, messa
   recorded_by, began, mode, number_of_records = unpack(ARGV, 1, ARGS)
 local now, policy, user = clock(given_now), read_policy(packed_policy), user_keys(uid, 14)
 local revoked, revoked_at = watermark(k.meta)
-local is_audited = recorded_by == 'audit' and end_reason == 'kicked'
+local action = cause == 'idp_logout' and cause or end_reason == 'kicked' and 'kick'
+local is_audited = recorded_by == 'audit' and action
 local sids = mode == 'one' and {ARGV[ARGS + 1]} or redis.call('SMEMBERS', user.live)
 user.card = mode == 'one' and redis.call('SCARD', user.live) or #sids
 if mode == 'all' and user.card == 0 and redis.call('ZSCORE', k.users, uid) then
@@ -71,7 +72,7 @@ local function end_with_record(i, at)
   if not is_intact(row[R.seen], row[R.core]) then return end
   rows[at] = row
   local deadline, login, is_absolute = deadline_of(tonumber(row[R.seen]), row[R.core])
-  add_end(i, login, deadline, now >= deadline and expired_end(deadline, is_absolute), row)
+  add_end(i, login, deadline, now >= deadline and expired_end(deadline, is_absolute, row[R.idp_end]), row)
 end
 
 for i, sid in ipairs(chosen) do
@@ -116,7 +117,7 @@ if block_for ~= '' then
     ticket = ticket, at = stamp, changed = stamp, ['until'] = block_end(now, block_for)})
 end
 if is_audited then
-  write_audit_entry(audit, policy.audit, stamp, by, 'kick', {uid = uid, session = mode == 'one' and sids[1],
+  write_audit_entry(audit, policy.audit, stamp, by, action, {uid = uid, session = mode == 'one' and sids[1],
     reason = note, message = message, ticket = ticket}, 'ended', #done, unpack(block_fields))
 end
 return {done, late, rows, block_row, now, newest}

@@ -12,33 +12,35 @@
 -- include: login/odd_login
 -- include: staff/audit_entry
 -- include: search/session_ids
+-- include: search/idp_entries
 -- KEYS: 1-13 Shard.lists 14 labels 15 words 16 block 17-20 Shard.of_user 21 record 22 block_rules 23 ids
---       24 known devices 25 place of the last login (of a login that names its device, or has a place); or 24 audit
---       25 sessions on behalf of users (of a login on behalf of the user)
+--       24 idp 25 known devices 26 place of the last login (of a login that names its device, or has a place); or 25
+--       audit 26 sessions on behalf of users (of a login on behalf of the user)
 -- ARGV: 1 now|'' 2 policy 3 uid 4 sid 5 digest of the secret 6 idle s 7 absolute s 8 packed address, as recorded
 --       9 client label 10 client text 11 agent label 12 agent text 13 label limit 14 device
 --       15 max sessions 16 max per device|0 17 replace|reject 18 login at|'' 19 last seen|'' (imported)
 --       20 declared attributes (facets.lua) 21 index the address 0|1 22 digest of the session id, 4 bytes|'' (not
 --       indexed) 23 methods|'' (authentication.lua) 24 JSON of what may be odd (odd_login.lua)|'' 25 place|''
 --       26 the whole address, for block rules 27 pass|refuse: a login without one while a rule names a network
---       28 how many words the further fields of the record take, these, then the user's entries of the index of words
+--       28 when the identity provider ends it, ms|'' 29 its link to index|'' 30 how many words the further fields of
+--       the record take, these, then the user's entries of the index of words
 -- returns: {'ok', last seen, core, {sids that a limit ended}, {sids found past their deadline, ended as expired},
---          {h, q}, o|'', 1 if it has no address while a rule names a network} or
+--          {h, q}, o|'', u|'', 1 if it has no address while a rule names a network} or
 --          {'limit'|'device_limit'|'no_address'|'ended'|'expired'} (1 behind 'ended': see sessions/validate.lua) or
 --          {'blocked', message, until ms|''} or {'block_rule', network|app_version|country, message, until ms|''}
 local k = shard_keys()
-local labels, words, block, _, _, _, _, record, block_rules, ids = unpack(KEYS, 14, 23)
+local labels, words, block, _, _, _, _, record, block_rules, ids, idp = unpack(KEYS, 14, 24)
 local given_now, packed_policy, uid, sid, digest, idle, absolute, ip, client_id, client_text,
   agent_id, agent_text, max_labels, device, max_sessions, max_per_device, on_limit, given_login, given_seen, declared,
-  index_address, id_digest, methods, packed_odd, place, full_ip, no_address, number_of_words =
+  index_address, id_digest, methods, packed_odd, place, full_ip, no_address, idp_end, link, number_of_words =
   unpack(ARGV, 1, ARGS)
 local first_field = ARGS + 1
 local now, policy, user, ref = clock(given_now), read_policy(packed_policy), user_keys(uid, 17), uid .. ':' .. sid
 local odd, audit, on_behalf = read_odd(packed_odd, now), nil, nil
 if odd.by then
-  audit, on_behalf = unpack(KEYS, 24, 25)
+  audit, on_behalf = unpack(KEYS, 25, 26)
 else
-  odd.known, odd.last_place, odd.place = KEYS[24], KEYS[25], place
+  odd.known, odd.last_place, odd.place = KEYS[25], KEYS[26], place
 end
 local devices = max_per_device ~= '0' and (odd.devices or device ~= '' and {device}) or {}
 device = devices[1] or ''
@@ -60,7 +62,8 @@ local has_no_address = full_ip == '' and meta[5] and string.find(meta[5], '/', 1
 if has_no_address and no_address == 'refuse' then return {'no_address'} end
 user.card = redis.call('SCARD', user.live)
 local was_offline = not is_on_behalf(sid) and redis.call('ZSCORE', k.people, uid)
-local given = {login = given_login, seen = given_seen, idle = tonumber(idle), absolute = tonumber(absolute)}
+local given = {login = given_login, seen = given_seen, idle = tonumber(idle), absolute = tonumber(absolute),
+               idp_end = idp_end}
 local refused, login, seen, idle_s, absolute_s, is_repeat = login_times(k, now, ref, old, given, revoked, floor)
 if refused then return refused end
 local ends, replaced, late, limit = {}, {}, {}, nil
@@ -95,6 +98,7 @@ end
 
 local bad = audit and foreign('XLEN', audit)
          or #entries > 0 and foreign('ZCARD', words) or new.address and foreign('ZCARD', k.addresses)
+         or link ~= '' and foreign('ZCARD', idp)
          or (#ends > 0 or is_repeat) and (foreign_shard(k) or device ~= '' and foreign('HLEN', user.devices))
          or all_or_nothing(function() add_to_lists(k, policy, now, user, words, new) end)
 if bad then return bad end
@@ -103,6 +107,7 @@ if bad then return bad end
 local row = {[R.core] = core, [R.client] = texts[1], [R.agent] = texts[2], [R.declared] = declared, [R.place] = place}
 count_login(k, new, row, old, recount)
 if id_digest ~= '' then add_session_id(ids, k.sessions, id_digest, login) end
+for _, entry in ipairs(idp_entries(link, ref)) do redis.call('ZADD', idp, 0, entry) end
 if was_offline then redis.call('ZREM', k.people, uid) end
 if has_no_address then
   redis.call('HINCRBY', k.meta, 'no_address', 1)
@@ -122,6 +127,10 @@ end
 if odd_field ~= '' then
   fields[#fields + 1], fields[#fields + 2] = 'o', odd_field
 end
+local idp_end_field = is_repeat and (old[R.idp_end] or '') or idp_end ~= '' and struct.pack('>I8', idp_end) or ''
+if idp_end_field ~= '' then
+  fields[#fields + 1], fields[#fields + 2] = 'u', idp_end_field
+end
 redis.call('HSET', record, unpack(fields))
 if policy.ttl and not is_repeat then
   redis.call('PEXPIREAT', record, ms(login + (absolute_s + 86400) * 1000))
@@ -130,4 +139,4 @@ user.card = user.card + redis.call('SADD', user.live, sid)
 if odd.by then list_on_behalf(on_behalf, policy, now, ref, login + absolute_s * 1000) end
 remove_from_lists(k, policy, ends)
 note_in_closing(k, ends)
-return {'ok', ms(seen), core, replaced, late, authentication, odd_field, has_no_address and 1 or 0}
+return {'ok', ms(seen), core, replaced, late, authentication, odd_field, idp_end_field, has_no_address and 1 or 0}

@@ -21,9 +21,13 @@ redis.call('ZCARD', deadlines)
 redis.call('XLEN', audit)
 
 -- A session that is older than its new timeout ends now: a deadline in the past would change what has been reported.
-local function new_timeouts(sid, seen, login, idle, absolute)
+-- The end that the identity provider has set does not move.
+local function new_timeouts(sid, seen, login, idle, absolute, idp_end)
   local new_absolute = tonumber(given_absolute) or absolute
   if given_absolute ~= '' and is_on_behalf(sid) then new_absolute = math.min(new_absolute, most_on_behalf) end
+  if idp_end and #idp_end == 8 then
+    new_absolute = math.min(new_absolute, math.floor((struct.unpack('>I8', idp_end) - login) / 1000))
+  end
   new_absolute = math.max(new_absolute, math.floor((now - login) / 1000))
   local new_idle = math.min(tonumber(given_idle) or idle, new_absolute)
   return math.max(new_idle, math.floor((now - seen) / 1000)), new_absolute
@@ -36,7 +40,8 @@ for i = 1, number do
   local login, idle, absolute
   if state == LIVE then login, idle, absolute = struct.unpack('>I8I4I4', row[R.core]) end
   if login and login < (tonumber(before) or math.huge) then
-    local new_idle, new_absolute = new_timeouts(sid, tonumber(row[R.seen]), login, idle, absolute)
+    local new_idle, new_absolute = new_timeouts(sid, tonumber(row[R.seen]), login, idle, absolute,
+                                               row[R.idp_end])
     if only_shorten == '1' then
       if new_absolute > absolute then return {'absolute_timeout'} end
       if new_idle > idle then return {'idle_timeout'} end

@@ -21,6 +21,7 @@ from presence_core.operations.permissions import ERASE_NEEDS, require
 from presence_core.operations.privacy import rewrite
 from presence_core.operations.privacy.held_erasure import HeldErasure
 from presence_core.operations.privacy.identity import Identity, Trace, pseudonym, read, trace, unshared
+from presence_core.operations.search.rebuild import remove_idp_calls
 from presence_core.operations.sessions.end_request import EndRequest
 from presence_core.operations.sessions.settle import settle_calls
 from presence_core.scripts.calls import Op, call_of, command
@@ -173,4 +174,6 @@ def _erase_records(ctx: Context, shard: Shard, person: Identity, found: Trace) -
         erased = ERASE_PERSON.reply(reply)
         total += erased.sessions
         if is_last:
+            if links := remove_idp_calls(shard, found.idp):
+                yield links
             return erased._replace(sessions=total)

@@ -13,9 +13,10 @@ from unicodedata import category
 
 from presence_core.keyspace import Shard, layout_key, split_ref
 from presence_core.models import CORE, text
-from presence_core.models.sessions import label_ids
+from presence_core.models.sessions import idp_link, label_ids
 from presence_core.operations.context import Context
 from presence_core.operations.scan import scan_part
+from presence_core.operations.search.rebuild import address_ref, idp_ref
 from presence_core.scripts.calls import Call, Op, command
 from presence_core.text.search_text import bare, fold, uid_of
 
@@ -34,6 +35,7 @@ class Trace:
     sessions: list[str] = field(default_factory=list)  #: ids, live and ended
     words: list[bytes] = field(default_factory=list)  #: entries of the index of words
     addresses: list[bytes] = field(default_factory=list)  #: entries of the index of addresses
+    idp: list[bytes] = field(default_factory=list)  #: entries of the index of identity providers
     labels: set[bytes] = field(default_factory=set)  #: ids of label texts that their records name
     notes: set[str] = field(default_factory=set)  #: ids of texts that staff wrote
 
@@ -153,9 +155,11 @@ def trace(ctx: Context, person: Identity) -> Op[Trace]:
         refs += [ref for ref in (yield from _walk(key, uid, b":*")) if _is_of(ref, uid)]
     found.words = [entry for entry in (yield from _walk(shard.words, uid, b"", front=b"*")) if uid_of(entry) == uid]
     for entry in (yield from _walk(shard.addresses, uid, b":*", front=b"*")):
-        if _is_of(entry[_ref_at(entry) :], uid):
+        if _is_of(address_ref(entry), uid):
             found.addresses.append(entry)
-            person.addresses.add(str(ip_address(entry[1 : _ref_at(entry)])))
+            person.addresses.add(str(ip_address(entry[1 : -len(address_ref(entry))])))
+    links = yield from _walk(shard.idp, uid, b":*", front=b"*")
+    found.idp = [entry for entry in links if _is_of(idp_ref(entry), uid)]
     _add_names(person, *(names or (None, None)))
     person.sessions |= {text(sid) for sid in live or ()} | {split_ref(text(ref))[1] for ref in refs}
     yield from read(shard, person, found)
@@ -172,8 +176,10 @@ def read(shard: Shard, person: Identity, found: Trace) -> Op[None]:
         for row in rows:
             if not row:
                 continue
-            name, aliases, core, last_address, note, message, demand = row
+            name, aliases, core, last_address, note, message, demand, link = row
             _add_names(person, name, aliases)
+            claims = idp_link(link or b"") or {}
+            person.names |= {value for claim, value in claims.items() if claim != "iss"}
             core = core or b""
             found.labels |= label_ids(core)
             found.notes |= {text(text_id) for text_id in (note, message, (demand or b"")[8:]) if text_id}
@@ -182,18 +188,13 @@ def read(shard: Shard, person: Identity, found: Trace) -> Op[None]:
 
 
 def _record_call(key: str) -> Call:
-    return command(key, "HMGET", key, "n", "a", "c", "i", "en", "em", "q", lenient=True)
+    return command(key, "HMGET", key, "n", "a", "c", "i", "en", "em", "q", "l", lenient=True)
 
 
 def _add_names(person: Identity, name: bytes | None, aliases: bytes | None) -> None:
     names = (text(name or b""), *text(aliases or b"").split("\n"))
     person.names |= {known for known in names if known.strip()}
     person.words |= {word for word in text(name or b"").split() if len(word) > 2}
-
-
-def _ref_at(entry: bytes) -> int:
-    """Where the ref begins in an entry of the index of addresses."""
-    return 5 if entry[:1] == b"4" else 17
 
 
 def _is_of(ref: bytes, uid: str) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha1
 from math import prod
 from typing import Final, NamedTuple
 
@@ -30,7 +31,7 @@ WALK_NAME_US: Final = 5.0
 WALK_TEXT_US: Final = 12.0
 """µs of the server for each session of the list that is tested: without text, its name, all its text."""
 
-GATHER_US: Final = {"words": 16.0, "addresses": 2.0, "ids": 2.0}
+GATHER_US: Final = {"words": 16.0, "addresses": 2.0, "ids": 2.0, "idp": 2.0}
 CONTAINS_US: Final = 0.7
 """The same for each entry of a range, with its sessions; and where only entries count that contain some pieces."""
 
@@ -61,7 +62,7 @@ class Range(NamedTuple):
     """A range of an index. Lower and upper end as ZRANGE BYLEX takes them; of session ids, digest and id, or
     its start and an asterisk."""
 
-    kind: str  #: "words", "addresses" or "ids"; "sessions": no range, but refs, one a line
+    kind: str  #: "words", "addresses", "ids" or "idp"; "sessions": no range, but refs, one a line
     low: bytes
     high: bytes
     pieces: tuple[str, ...] = ()  #: an entry of words must contain these
@@ -174,6 +175,17 @@ def address_range(block: tuple[bytes, bytes]) -> Range:
     return Range("addresses", b"[" + block[0], b"(" + block[1] + b"\xff")
 
 
+def idp_range(session_filter: SessionFilter) -> Range | None:
+    """The entries of a session or a user of an identity provider, as include/search/idp_entries.lua writes them."""
+    issuer, session, subject = session_filter.idp_issuer, session_filter.idp_session, session_filter.idp_subject
+    value = session or subject
+    if not issuer or not value:
+        return None
+    digest = sha1(f"{issuer}\n{value}".encode(), usedforsecurity=False).hexdigest()[:16]
+    entry = f"{'s' if session else 'u'}{digest}".encode()
+    return Range("idp", b"[" + entry, b"(" + entry + b"\xff")
+
+
 def needed_indexes(session_filter: SessionFilter) -> dict[WayName, set[str]]:
     """The indexes that each way to the sessions of a filter needs."""
     needed: dict[WayName, set[str]] = {}
@@ -183,6 +195,8 @@ def needed_indexes(session_filter: SessionFilter) -> dict[WayName, set[str]]:
         needed["name"] = {"name"}
     if session_filter.addresses:
         needed["ip"] = {"ip"}
+    if idp_range(session_filter):
+        needed["idp"] = {"idp"}
     return needed
 
 
@@ -206,6 +220,8 @@ def ranges_of(complete: Collection[str], session_filter: SessionFilter, shards: 
         ranges["name"] = [word_range("n", piece)]
     if "ip" in usable and session_filter.addresses:
         ranges["ip"] = [address_range(session_filter.addresses)]
+    if "idp" in usable and (links := idp_range(session_filter)):
+        ranges["idp"] = [links]
     return ranges
 
 
@@ -253,7 +269,7 @@ def count_candidates(ctx: Context, session_filter: SessionFilter, ranges: list[R
     ends = [end for item in ranges for end in (item.kind, item.low, item.high)]
     replies = yield [
         call_of(COUNT_CANDIDATES, (s.sessions, s.deadlines, s.closing, s.meta, s.words, s.addresses, s.facets, s.ids,
-                                   s.users, s.people),
+                                   s.users, s.people, s.idp),
                 ctx.now, after, before, 1 if reads_facets else 0, *ends)
         for s in ctx.keys.shards
     ]  # fmt: skip

@@ -24,12 +24,14 @@ from presence_core.operations.layout import refresh
 from presence_core.operations.scan import ReadAhead, read_ahead, scan_call, scan_part
 from presence_core.operations.sessions.settle import settle_calls
 from presence_core.scripts.calls import Call, Op, call_of, command, later, pairs
+from presence_core.scripts.script import AnyScript
 from presence_core.scripts.search import (
     INDEX_SESSIONS,
     MEASURE_FACET_DRIFT,
     READ_HASHES,
     RECOUNT_FACETS,
     REMOVE_ADDRESSES,
+    REMOVE_IDP,
     REMOVE_WORDS,
 )
 from presence_core.text.search_text import entries, id_digest, uid_of
@@ -135,8 +137,9 @@ def _index(ctx: Context, shard: Shard, refs: list[bytes]) -> Op[int]:
 
 def _index_call(ctx: Context, shard: Shard, sessions: list[tuple[bytes, tuple[bytes | None, ...]]]) -> Call:
     prefix = shard.record_prefix.encode()
-    keys: list[str | bytes] = [shard.sessions, shard.words, shard.addresses, shard.recount, shard.counted, shard.ids]
-    words: list[str | bytes] = ["1" if "ip" in ctx.cache.indexes else "0", "1"]
+    keys: list[str | bytes] = [shard.sessions, shard.words, shard.addresses, shard.recount, shard.counted, shard.ids,
+                              shard.idp]  # fmt: skip
+    words: list[str | bytes] = [*("1" if index in ctx.cache.indexes else "0" for index in ("ip", "idp")), "1"]
     for ref, (name, aliases, given) in sessions:
         uid, session_id = split_ref(text(ref))
         found = entries(ctx.cache.indexes, uid, text(name or b""), text(aliases or b""))
@@ -188,11 +191,11 @@ def _index_people(ctx: Context, shard: Shard) -> Op[int]:
 
 
 class Cleaning:
-    """Cleans both indexes of these shards, round after round, a part at each step."""
+    """Cleans the indexes of these shards, round after round, a part at each step."""
 
     def __init__(self, ctx: Context, shards: Sequence[Shard]) -> None:
         self._ctx = ctx
-        self._places = [(shard, clean) for shard in shards for clean in (clean_words, clean_addresses)]
+        self._places = [(shard, clean) for shard in shards for clean in (clean_words, clean_addresses, clean_idp)]
         self._at = 0
         self._cursor = b"0"
         self.rounds = 0  #: how often it has come to the end
@@ -314,9 +317,39 @@ def clean_addresses(ctx: Context, shard: Shard, cursor: bytes) -> Op[tuple[bytes
         return cursor, 0
     if "ip" not in ctx.cache.indexes:
         return cursor, sum((yield [command(shard.addresses, "ZREM", shard.addresses, *found)]))
-    records = [shard.record_prefix.encode() + entry[5 if entry[:1] == b"4" else 17 :] for entry in found]
-    calls = [
-        call_of(REMOVE_ADDRESSES, (shard.addresses, shard.sessions, *records[at : at + BATCH]), *found[at : at + BATCH])
-        for at in range(0, len(found), BATCH)
+    return cursor, sum((yield _remove_refs(REMOVE_ADDRESSES, shard, shard.addresses, found, address_ref)))
+
+
+def clean_idp(ctx: Context, shard: Shard, cursor: bytes) -> Op[tuple[bytes, int]]:
+    """Remove entries from a part of the index of identity providers whose session has ended or has another link."""
+    cursor, entries = yield from scan_part("ZSCAN", shard.idp, cursor, ROUND)
+    found = [entry for entry, _ in entries]
+    if found and "idp" not in ctx.cache.indexes:
+        return cursor, sum((yield [command(shard.idp, "ZREM", shard.idp, *found)]))
+    calls = remove_idp_calls(shard, found)
+    return cursor, sum((yield calls)) if calls else 0
+
+
+def remove_idp_calls(shard: Shard, entries: list[bytes]) -> list[Call]:
+    """Calls that remove those of these entries that no live session has."""
+    return _remove_refs(REMOVE_IDP, shard, shard.idp, entries, idp_ref)
+
+
+def address_ref(entry: bytes) -> bytes:
+    """The ref in an entry of the index of addresses."""
+    return entry[5 if entry[:1] == b"4" else 17 :]
+
+
+def idp_ref(entry: bytes) -> bytes:
+    """The ref in an entry of the index of identity providers."""
+    return entry[17:]
+
+
+def _remove_refs(
+    script: AnyScript, shard: Shard, index: str, entries: list[bytes], ref_of: Callable[[bytes], bytes]
+) -> list[Call]:
+    records = [shard.record_prefix.encode() + ref_of(entry) for entry in entries]
+    return [
+        call_of(script, (index, shard.sessions, *records[at : at + BATCH]), *entries[at : at + BATCH])
+        for at in range(0, len(entries), BATCH)
     ]
-    return cursor, sum((yield calls))

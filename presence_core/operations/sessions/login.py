@@ -13,6 +13,7 @@ from presence_core.models import Login, PublicBlock, Session, in_words, moment, 
 from presence_core.operations.context import Context, FoundSession, found_rows
 from presence_core.operations.durability.held_changes import Replicas, read_confirmations, write_and_wait_calls
 from presence_core.operations.known_devices import need_keys
+from presence_core.operations.pending_logouts import end_logged_out
 from presence_core.operations.sessions.end_request import EndRequest
 from presence_core.operations.sessions.held_ends import hold_end
 from presence_core.operations.sessions.login_calls import (
@@ -85,6 +86,7 @@ def _login(ctx: Context, rows: list[LoginRow], *, decides: bool = False) -> Op[l
     try:
         yield from _send(ctx, attempts) if decides else _begin(ctx, attempts)
         yield from _retry_refused(ctx, attempts)
+        yield from end_logged_out(ctx, attempts)
     except (CorruptData, Unavailable) as error:
         is_begun = any(isinstance(attempt.reply, LoginReply) for attempt in attempts)
         if not is_begun or isinstance(error, OutcomeUnknown):

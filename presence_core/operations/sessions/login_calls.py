@@ -76,7 +76,7 @@ def _login_call(ctx: Context, s: Shard, row: LoginRow, secret: bytes) -> Call:
     (client_id, client_text), (agent_id, agent_text) = labels_of(row)
     fields = row.given_words()
     keys = (*s.lists, s.labels, s.words, s.block(row.uid), *s.of_user(row.uid), s.record(row.uid, row.session_id),
-            s.block_rules, s.ids, *_odd_keys(s, row))  # fmt: skip
+            s.block_rules, s.ids, s.idp, *_odd_keys(s, row))  # fmt: skip
     return call_of(
         LOGIN, keys, *fields, *entries(ctx.cache.indexes, row.uid, row.name, row.aliases),
         given_now=ctx.now,
@@ -106,6 +106,8 @@ def _login_call(ctx: Context, s: Shard, row: LoginRow, secret: bytes) -> Call:
         place=row.place,
         full_ip=row.ip,
         no_address=settings.no_address,
+        idp_end=str(row.idp_end),
+        link=row.idp if "idp" in ctx.cache.indexes else "",
         number_of_words=str(len(fields)),
     )  # fmt: skip
 
@@ -187,9 +189,9 @@ _CORE: Final = struct.Struct(">II16s4s4s")
 
 
 def begin_calls(ctx: Context, attempts: Iterable[LoginAttempt]) -> list[BeginCall]:
-    """Calls that begin those sessions that seem to need no decision: no login of their users names a device id, is on
-    behalf of the user, has a place to compare, has an address of which a part is recorded, or counts for a limit per
-    device. All logins of a call have the same limit of sessions.
+    """Calls that begin those sessions that seem to need no decision: no login of their users names a device id or an
+    identity provider, is on behalf of the user, has a place to compare, has an address of which a part is recorded, or
+    counts for a limit per device. All logins of a call have the same limit of sessions.
 
     The logins of a user are in one call, where they stay in order; those that are too many for it are in none.
     """
@@ -221,5 +223,10 @@ def _is_plain(ctx: Context, row: LoginRow) -> bool:
     counts_for_device = row.device and ctx.settings.max_sessions_per_device
     is_kept_whole = row.recorded_ip == row.ip
     return is_kept_whole and not (
-        row.device_id or row.on_behalf_by or counts_for_device or (row.place and row.login_at == "")
+        row.device_id
+        or row.on_behalf_by
+        or counts_for_device
+        or row.idp
+        or row.idp_end != ""
+        or (row.place and row.login_at == "")
     )

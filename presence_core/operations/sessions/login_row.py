@@ -17,7 +17,7 @@ from presence_core.settings import LIMITS, Settings
 _ARGUMENTS: Final = frozenset(
     ("uid", "name", "aliases", "device", "app", "app_version", "ip", "user_agent", "attributes", "session_id",
      "idle_timeout", "absolute_timeout", "methods", "mfa", "device_id", "on_behalf_by", "reason",
-     "max_sessions")
+     "max_sessions", "expires_at", "idp")
 )  # fmt: skip
 _IMPORT_ARGUMENTS: Final = _ARGUMENTS | {"login_at", "last_seen"}
 
@@ -49,6 +49,8 @@ class LoginRow:
     login_at: int | str = ""
     last_seen: int | str = ""
     place: bytes = b""
+    idp: str = ""
+    idp_end: int | str = ""
 
     def given(self) -> dict[str, bytes]:
         """The fields of the record that are sent as they are, by name."""
@@ -103,6 +105,8 @@ def check_row(
         device_id=check.device_id(given.get("device_id")),
         on_behalf_by=staff,
         reason=reason,
+        idp=check.idp_link(given.get("idp")),
+        idp_end="" if given.get("expires_at") is None else check.time_ms("expires_at", given["expires_at"]),
     )
 
 
@@ -119,7 +123,7 @@ def check_on_behalf(given: Mapping[str, Any]) -> tuple[str | None, str]:
             raise InvalidArgument("reason", "must come with on_behalf_by", "required")
         return None, ""
     actor = check.plain_text("on_behalf_by", staff, 256, "must be text of 1 to 256 bytes that says who does this")
-    for name in ("device_id", "login_at", "max_sessions"):
+    for name in ("device_id", "login_at", "max_sessions", "idp"):
         if given.get(name) is not None:
             raise InvalidArgument(name, "must not be given with on_behalf_by", "conflicts")
     if own_id is not None and not check.is_on_behalf(str(own_id)):

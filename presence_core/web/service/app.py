@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fastapi.telemetry import TelemetryConfig
 
     from presence_core.otel import Telemetry
+    from presence_core.web.backchannel_logout import LogoutReceiver
 
 _DESCRIPTION: Final = """\
 Sessions of users: who is online, on which device, since when. Errors are problem+json (RFC 9457). Times in responses
@@ -50,13 +51,20 @@ class _FastRoute(Route):
 
 
 def create_app(
-    presence: AsyncPresence, *, keys: Keys | None, serves: Pages | None = None, telemetry: Telemetry | None = None
+    presence: AsyncPresence,
+    *,
+    keys: Keys | None,
+    serves: Pages | None = None,
+    telemetry: Telemetry | None = None,
+    logouts: LogoutReceiver | None = None,
 ) -> FastAPI:
     """The service as an ASGI app.
 
     keys: looks up API keys: ``StoredKeys(presence)``. None gives all rights to all callers, but only from this machine.
     serves: the addresses for a site's own pages (R1, R5); None leaves them out. telemetry: ``add_telemetry(presence)``
-    of ``presence_core.otel``, for spans of requests. The app belongs to one event loop, as ``presence`` does.
+    of ``presence_core.otel``, for spans of requests. logouts: receives those of identity providers, at
+    ``/backchannel-logout``, without an API key: the provider signs them. The app belongs to one event loop, as
+    ``presence`` does.
     """
     app = FastAPI(
         title="presence", version=presence_core.__version__, description=_DESCRIPTION, docs_url=None, redoc_url=None,
@@ -79,6 +87,11 @@ def create_app(
     app.router.routes[:0] = [
         _FastRoute(path, endpoint, methods=["POST"]) for path, endpoint in sessions.FAST_ROUTES.items()
     ]
+    if logouts is not None:
+        from presence_core.web.backchannel_logout.asgi import BackchannelLogout
+
+        app.state.logouts = receiver = BackchannelLogout(presence, logouts)
+        app.router.routes.append(Route("/backchannel-logout", receiver))
     add_docs(app)
 
     def observe(scope: Scope, status: int, seconds: float) -> None:

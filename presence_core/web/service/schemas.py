@@ -198,6 +198,8 @@ class LoginBody(Body):
     device_id: str | None = Field(None, description="a random id that stays on the device; only a digest is stored")
     on_behalf_by: str | None = Field(None, description="the member of staff who logs in on behalf of the user")
     reason: str | None = Field(None, description="why, for the audit; with on_behalf_by")
+    expires_at: Time | None = Field(None, description="when the identity provider ends the session; nothing moves it")
+    idp: dict[str, str] | None = Field(None, description="iss, and sub or sid or both, of the ID token")
 
 
 _ALIASES: Final = {"anyOf": [{"type": "array", "items": _TEXT}, {"type": "null"}]}

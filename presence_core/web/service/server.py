@@ -30,6 +30,7 @@ from presence_core.worker import Worker
 
 if TYPE_CHECKING:
     from presence_core.otel import Telemetry
+    from presence_core.web.backchannel_logout import LogoutReceiver
 
 HEAD_SECONDS: Final = 10.0
 """How long the head of a request may take to arrive."""
@@ -174,6 +175,7 @@ class Offer:
     public: bool = False
     proxies: Proxies = NO_PROXIES
     with_telemetry: bool = False  #: spans and measurements by OpenTelemetry
+    logouts: LogoutReceiver | None = None  #: of identity providers
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -211,7 +213,9 @@ def serve(
             pages = await _pages(presence, offer, stack) if offer.with_pages else None
             telemetry = _telemetry(presence) if offer.with_telemetry else None
             keys = StoredKeys(presence) if offer.with_keys else None
-            config.app = app = create_app(presence, keys=keys, serves=pages, telemetry=telemetry)
+            config.app = app = create_app(presence, keys=keys, serves=pages, telemetry=telemetry, logouts=offer.logouts)
+            if offer.logouts is not None:
+                app.state.logouts.watch_spool()
             if worker is not None:
                 export_metrics(worker=worker, registry=app.state.meters.registry)
             await Server(config, terminated).serve([listening])

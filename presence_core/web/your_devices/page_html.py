@@ -188,5 +188,6 @@ def why_sentence(t: NullTranslations, why: Why) -> str:
         "newer_sign_in": t.gettext("Signed out because of a newer sign-in."),
         "support": t.gettext("Signed out by support."),
         "account": t.gettext("Signed out because of a change to your account."),
+        "provider": t.gettext("Signed out by the service with which you had signed in."),
         "ended": t.gettext("Signed out."),
     }[why]

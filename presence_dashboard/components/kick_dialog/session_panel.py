@@ -45,6 +45,7 @@ def session_panel(
             texts.LABEL_LAST_ACTIVE: session.last_seen,
             texts.LABEL_EXPIRES: session.expires_at,
             texts.METHOD_FILTER: session_facts.authentication(session),
+            texts.LABEL_SIGNED_IN_AT: (session.idp or {}).get("iss"),
             **session_facts.attributes(session, actor, open_store().presence.settings.facets),
         },
         theirs,

@@ -64,6 +64,7 @@ def _end(session: Ended, actor: Actor) -> dict[str, str | datetime | None]:
         texts.LABEL_LOGIN_BEFORE: session_facts.login_before(session, actor),
         texts.LABEL_LAST_ACTIVE: session.last_seen,
         texts.METHOD_FILTER: session_facts.authentication(session),
+        texts.LABEL_SIGNED_IN_AT: (session.idp or {}).get("iss"),
         texts.FACT_AGENT: None if hides_name else session.user_agent,  # some apps put the device's name in it
         texts.FACT_SESSION: session.session_id,
         **session_facts.attributes(session, actor, open_store().presence.settings.facets),

@@ -162,7 +162,9 @@ def _why(ended: Ended | None) -> str:
     """Why a session has ended, and when, in the reader's time zone."""
     if ended is None:
         return texts.ENDED_ROW
-    return texts.ended_row(ended.reason, literal(cut(ended.by or "", 40)), time_of_day(ended.at))
+    return texts.ended_row(
+        ended.reason, ended.cause, literal(cut(session_facts.ended_by(ended), 40)), time_of_day(ended.at)
+    )
 
 
 def _blocked(block: Block | None) -> str:

@@ -50,6 +50,7 @@ def _everything(p: P) -> None:
     last = logins[-1]
     p.login("a:{b}", session_id=last.session.session_id, device="other")
     last = p.login("a:{b}", session_id=last.session.session_id)
+    p.login("u35", idp={"iss": "https://idp.example.com", "sub": "1", "sid": "2"}, expires_at=4e9)
     mirrored = "mirror-0123456789"
     p.login_many([{"uid": "u36", "session_id": mirrored, "login_at": time.time() - 60}], imported=True)
     p.internal.run(copies.follow(p.context, [copies.Life("u36", mirrored, round(time.time() * 1000), 60)]))
@@ -253,6 +254,7 @@ def test_a_script_that_writes_touches_only_keys_that_it_declared(bed: Bed, raw: 
     shard = p.context.keys.shards[0]
     raw.zadd(shard.addresses, {b"4\x00\x00\x00\x00gone:session-1": 0})  # entries that a crash may leave in an index
     raw.zadd(shard.words, {b"nnobody\x00gone": 0})
+    raw.zadd(shard.idp, {b"s0123456789abcdefgone:session-1": 0})
     with Monitor(raw) as monitor:
         _everything(p)
     sent = {line.words[0].upper() for line in monitor.lines if not line.by_script}
@@ -397,7 +399,7 @@ def test_the_first_client_writes_the_layout_and_others_adopt_it(bed: Bed, raw: A
     assert layout == f"{{{bed.namespace}}}:layout".encode()
     stored = raw.hgetall(layout)
     assert int(stored.pop(b"born")) > 1e12
-    assert stored == {b"schema": b"1", b"shards": b"%d" % shards, b"indexes": b"uid.5,name.5,alias.5,ip.2"}
+    assert stored == {b"schema": b"1", b"shards": b"%d" % shards, b"indexes": b"uid.5,name.5,alias.5,ip.2,idp.1"}
     for other in (bed.connect(), bed.connect(shards=shards)):
         assert other.validate(login.token)
     with pytest.raises(InvalidArgument, match=rf"^shards must be {shards}, .* and presence reshard changes it"):

@@ -149,7 +149,7 @@ def test_data_of_an_earlier_fold_is_found_by_a_scan_until_reindex_has_finished(t
     before = [entry for shard in p.context.keys.shards for entry in bed.raw.zrange(shard.words, 0, -1)]
     assert any(b" " in entry.partition(b"\0")[0] for entry in before)
     p.reindex()
-    assert bed.raw.hget(layout, "indexes") == b"uid.5,name.5,alias.5,ip.2"
+    assert bed.raw.hget(layout, "indexes") == b"uid.5,name.5,alias.5,ip.2,idp.1"
     after = [entry for shard in p.context.keys.shards for entry in bed.raw.zrange(shard.words, 0, -1)]
     assert not any(b" " in entry.partition(b"\0")[0] for entry in after)
     for fresh in (p, bed.connect(**SETTINGS)):
@@ -298,6 +298,26 @@ def test_an_earlier_version_reads_and_ends_what_today_has_renamed(p: P, earlier:
     assert comparable(p.login("ada", name="Ada Byron"))
     assert earlier.facets("device") == p.facets("device") == {}
     p.reindex()  # the versions have other forms of the indexes
+    assert p.repair().repaired == 0
+
+
+@on("valkey-sync", "redis7-sync")
+def test_an_earlier_version_serves_and_ends_sessions_of_an_identity_provider(p: P, earlier: Earlier) -> None:
+    now = p.freeze() / 1000
+    idp = {"iss": "https://idp.example.com", "sub": "1", "sid": "2"}
+    tokens = [p.login("ada", session_id=f"session-{n}", idp=idp, expires_at=now + 600).token for n in range(3)]
+    wanted = SessionFilter(idp_issuer=idp["iss"], idp_session="2")
+    assert all(earlier.validate(token) is True for token in tokens)
+    assert earlier.sessions("ada") == comparable(p.sessions("ada"))
+    earlier.kick("ada", "session-0", **WHY)
+    assert sorted(session.session_id for session in p.list_sessions(wanted)) == ["session-1", "session-2"]
+    assert p.explain(wanted).index == "idp"
+    p.set_now(round((now + 600) * 1000))
+    assert [earlier.validate(token) for token in tokens] == [False] * 3, "it ends them at the same time"
+    earlier.sweep()
+    p.reindex()
+    assert {ended.idp_expires_at for ended in p.ended("ada")} == {p.clock.now}
+    assert p.list_sessions(wanted).items == []
     assert p.repair().repaired == 0
 
 

@@ -61,7 +61,8 @@ def _live_a_life(p: P) -> list[str]:
     def login(**given: Any) -> str:
         about: dict[str, Any] = {"name": NAME, "aliases": [ALIAS, "other one"], "ip": FOUR, "user_agent": "curl/8",
                                  "device_id": "device-of-pat"}  # fmt: skip
-        made = p.login(UID, **about | given, attributes={"mail": ALIAS})
+        link = {"iss": "https://idp.example.com", "sub": ALIAS, "sid": f"{ALIAS}-1"}
+        made = p.login(UID, **about | given, attributes={"mail": ALIAS}, idp=link)
         p.validate(made.token, ip=LATEST)
         sids.append(made.session.session_id)
         p.advance(0.01)
@@ -140,7 +141,7 @@ def test_an_erased_person_is_in_no_byte_of_any_key(p: P, bed: Bed) -> None:
     assert families >= {
         b"sessions", b"deadlines", b"users", b"user", b"session", b"devices", b"ended", b"labels", b"note", b"events",
         b"audit", b"block", b"blocks", b"job", b"denied", b"words", b"addresses", b"facets", b"person",
-        b"known", b"place", b"on_behalf", b"remarks", b"remarked",
+        b"known", b"place", b"on_behalf", b"idp", b"remarks", b"remarked",
     }  # fmt: skip
     full_table = {"C", "A"}  # only where the label table is full
     assert _fields_with_traces(bed, sids) | full_table == {field.letter for field in FIELDS if field.person}

@@ -59,7 +59,7 @@ SUMMED = {"totals", "meta"}
 EVERYWHERE = {"block_rules"}
 OF_A_SHARD = (b"retold", b"confirmed", b"indexes", b"no_address", b"no_address_at")
 """Fields of meta that are not copied."""
-REBUILT = {"words", "addresses", "facets", "ids"}
+REBUILT = {"words", "addresses", "facets", "ids", "idp"}
 STAYS_BEHIND = {"rotated:", "events", "retold:", "recount", "counted", "moved"}
 
 
@@ -92,6 +92,7 @@ def _leave_a_trace_everywhere(p: P, bed: Bed) -> None:
     p.kick_where(SessionFilter(device="bulk"), **SAID, expected=4)
     p.rotate(p.login("late", device="bulk").token)
     p.login("u7", on_behalf_by="staff", reason="why")
+    p.login("u8", idp={"iss": "https://idp.example.com", "sub": "1", "sid": "2"})
     p.advance(0.01)
     waits = p.start_kick(SessionFilter(device="bulk"), **SAID, expected=1)
     p.set_staff("boss@example.org", "admin", by="setup")

@@ -94,7 +94,7 @@ def test_indexes_are_added_and_removed_according_to_the_settings(bed: Bed) -> No
     assert {"words", "addresses"} <= bed.families().keys()
     fresh = bed.connect()
     assert _answers(fresh) == _answers(p) != expected
-    assert fresh.context.cache.complete == {"uid", "name", "alias", "ip"}
+    assert fresh.context.cache.complete == {"uid", "name", "alias", "ip", "idp"}
     assert p.facets("plan") == {"p0": 30, "p1": 30}, "attributes declared since are counted, too"
     some = bed.connect(indexes=("name",))
     some.reindex()
@@ -209,7 +209,7 @@ def test_a_worker_rebuilds_indexes_and_facets_automatically(bed: Bed) -> None:
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"indexes": ("email",)}, "indexes must be a tuple of some of uid, name, alias, ip."),
+        ({"indexes": ("email",)}, "indexes must be a tuple of some of uid, name, alias, ip, idp."),
         ({"facets": "plan"}, "facets must be a tuple of at most 8 names of attributes."),
         ({"facets": ("",)}, "facets must be names of attributes, text of 1 to 64 bytes."),
     ],

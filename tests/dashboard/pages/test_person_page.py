@@ -81,6 +81,20 @@ def timeline_of(presence: Presence, uid: str) -> list[TimelineEvent]:
     return merge(presence.sessions(uid), presence.ended(uid), presence.audit(uid=uid))
 
 
+def test_a_person_whom_the_identity_provider_has_signed_out(app: AppTest, presence: Presence) -> None:
+    okta, now = "https://acme.okta.example", time.time()
+    for sid in ("sid-1", "sid-2"):
+        presence.login("u1", device=f"Phone {sid}", idp={"iss": okta, "sub": "00u1", "sid": sid}, expires_at=now + 900)
+    presence.provider_logout(okta, session="sid-1", by="Okta", issued_at=now)
+    look_for(app, "u1")
+    ended = "Ended by the identity provider (**Okta**): **Phone sid-1**"
+    assert said(app).count(ended) == 1, "end and audit entry are one event"
+    assert okta in said(app)
+    assert texts.LABEL_SIGNED_IN_AT in said(app)
+    [event] = [event for event in timeline_of(presence, "u1") if event.entry]
+    assert (event.kind, event.entry and event.entry.by) == ("end", "Okta")
+
+
 # -- The timeline ------------------------------------------------------------------------------------------------------
 
 

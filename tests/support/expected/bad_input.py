@@ -102,6 +102,13 @@ METHODS: list[tuple[Any, str]] = _same(
     ["a" * 16, "b" * 16, "c" * 16, "d" * 16], itertools.repeat("pwd"),
 )  # fmt: skip
 MFA: list[tuple[Any, str]] = _same("mfa must be True, False or None", 0, 1, "yes", [])
+
+
+def _claim(name: str) -> list[tuple[Any, str]]:
+    given = _text(f"idp.{name} must be text of 1 to 255 bytes", 255)
+    return [(value, sentence) for value, sentence in given if value is not None]
+
+
 LOGIN: dict[str, list[tuple[Any, str]]] = {
     "uid": UIDS,
     "session_id": SIDS,
@@ -135,6 +142,15 @@ LOGIN: dict[str, list[tuple[Any, str]]] = {
     "max_sessions": _same("max_sessions must be a whole number from 1 to 1000", 0, -1, 1001, 1.5, "5", True),
     "methods": METHODS,
     "mfa": MFA,
+    "idp": [
+        *_same("idp must be a dict with iss, and sub or sid or both", [], "https://idp.example", 5, True),
+        *_same("idp must have iss, and sub or sid or both", {}, {"iss": "i"}, {"sub": "s"}, {"iss": "i", "sid": None}),
+        ({"iss": "i", "sub": "s", "aud": "a"}, "idp.aud is not one of iss, sub and sid"),
+        ({"iss": "i", "sub": "s", 5: 5}, "idp.5 is not one of iss, sub and sid"),
+        *(({"iss": value, "sub": "s"}, sentence) for value, sentence in _claim("iss")),
+        *(({"iss": "i", "sub": value}, sentence) for value, sentence in _claim("sub")),
+        *(({"iss": "i", "sid": value}, sentence) for value, sentence in _claim("sid")),
+    ],
 }
 
 MOMENTS: list[Any] = [
@@ -145,7 +161,8 @@ MOMENTS: list[Any] = [
 
 
 def _of_login() -> list[Case]:
-    cases = []
+    cases = [Case("login", ("ada",), {"expires_at": value}, "expires_at must be an aware datetime or Unix seconds")
+             for value in MOMENTS]  # fmt: skip
     for field, values in LOGIN.items():
         for value, sentence in values:
             given = {"uid": "ada"} | {field: value}
@@ -451,6 +468,10 @@ def _of_filters() -> list[tuple[str, Any, str]]:
         "sign_in_required": _same("sign_in_required must be True or False", 1, 0, "yes", None),
         "distant": _same("distant must be True or False", 1, 0, "yes", None),
         "old_token": _same("old_token must be True or False", 1, 0, "yes", None),
+        **{
+            field: _text(f"{field} must be text of 1 to 255 bytes", 255)
+            for field in ("idp_issuer", "idp_subject", "idp_session")
+        },
         "country": _same("country must be the two letters of an ISO country code, such as FR", "FRA", "F", "1A", "ÄÖ"),
         "network": _same(
             "network must be the number of a network (AS number), such as AS64500",
@@ -579,7 +600,24 @@ def _of_privacy() -> list[Case]:
 
 LAST_SEEN, MINUTE_SETS = _of_trackers()
 
+
+def _of_provider_logout() -> list[Case]:
+    given = {"subject": "ada", "by": "idp", "issued_at": 1.0}
+    fields: dict[str, list[tuple[Any, str]]] = {
+        "subject": _claim("sub"), "session": _claim("sid"), "by": _text(BY, 256),
+        "issued_at": [(value, "issued_at must be an aware datetime or Unix seconds") for value in MOMENTS],
+        "token_id": _text("token_id must be text of 1 to 1024 bytes", 1024),
+        "token_seconds": _same("token_seconds must be a whole number from 1 to 604800", 0, -1, 604_801, 1.5, "5", True),
+    }  # fmt: skip
+    return [
+        Case("provider_logout", ("https://idp.example.com",), given | {field: value}, sentence)
+        for field, values in fields.items()
+        for value, sentence in values
+    ]
+
+
 CASES = (
+    _of_provider_logout() +
     _of_login() + _of_one_session() + _of_kick() + _of_kick("require_sign_in") + _of_timeouts() + _of_bulk_kicks()
     + _of_blocks() + _of_what_was_done() + _of_history()
     + _of_lists() + _of_online() + _of_privacy()

@@ -28,6 +28,7 @@ class Provider:
     def __init__(self) -> None:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
+        self.kid, self.fetches = "one", 0
         self.claims: dict[str, Any] = {}  #: claims of the next sign-in; None: without the claim
         self.asked: dict[str, str] = {}  #: the parameters of the latest request
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -75,9 +76,26 @@ class Provider:
         now = int(time.time())
         claims = {"iss": self.url, "aud": CLIENT, "iat": now, "exp": now + 600, "nonce": nonce, "auth_time": now}
         claims = {name: value for name, value in (claims | self.claims).items() if value is not None}
-        token = jwt.encode(claims, self._key, "RS256", {"kid": "one"})
+        token = jwt.encode(claims, self._key, "RS256", {"kid": self.kid})
         return JSONResponse({"access_token": "unused", "token_type": "Bearer", "id_token": token})
 
     async def _jwks(self, _request: Request) -> Response:
+        self.fetches += 1
         public = jwt.algorithms.RSAAlgorithm.to_jwk(self._key.public_key(), as_dict=True)
-        return JSONResponse({"keys": [public | {"kid": "one", "use": "sig", "alg": "RS256"}]})
+        return JSONResponse({"keys": [public | {"kid": self.kid, "use": "sig", "alg": "RS256"}]})
+
+    def use_new_key(self, kid: str) -> None:
+        """Sign with another key from now on."""
+        self._key, self.kid = rsa.generate_private_key(public_exponent=65537, key_size=2048), kid
+
+    def logout_token(self, header: dict[str, Any] | None = None, key: Any = None, **claims: Any) -> str:
+        """A logout token. A claim or header of None is left out."""
+        now = int(time.time())
+        event: dict[str, Any] = {"http://schemas.openid.net/event/backchannel-logout": {}}
+        full = {"iss": self.url, "aud": CLIENT, "iat": now, "exp": now + 120, "jti": secrets.token_hex(8),
+                "events": event} | claims  # fmt: skip
+        headers = {"typ": "logout+jwt", "kid": self.kid} | (header or {})
+        return jwt.encode(
+            {name: value for name, value in full.items() if value is not None}, key or self._key,
+            str(headers.pop("alg", "RS256")), {name: value for name, value in headers.items() if value is not None},
+        )  # fmt: skip

@@ -43,7 +43,7 @@ from presence_core.scripts.staff import STORE_BLOCK_RULES, UNBLOCK_USER
 from presence_core.text.search_text import entries
 
 NOW = 1_700_000_000_000
-INDEXES = b"uid.5,name.5,alias.5,ip.2"
+INDEXES = b"uid.5,name.5,alias.5,ip.2,idp.1"
 Answer = Callable[[Call], Any]
 
 
@@ -111,8 +111,9 @@ def test_a_script_of_many_arguments_gets_them_by_name_in_its_own_order() -> None
 
 
 def test_a_login_is_decoded_in_each_of_its_forms() -> None:
-    begun = LOGIN.reply([b"ok", b"7", core(), [b"a"], [b"b"], [b"h", None], b"\1", 1])
-    assert begun == LoginReply(SessionRow(b"7", core(), authentication=b"h", odd=b"\1"), ["a"], ["b"], True)
+    begun = LOGIN.reply([b"ok", b"7", core(), [b"a"], [b"b"], [b"h", None], b"\1", b"", 1])
+    row = SessionRow(b"7", core(), authentication=b"h", odd=b"\1", idp_end=b"")
+    assert begun == LoginReply(row, ["a"], ["b"], True)
     assert LOGIN.reply([b"limit"]) == RefusedReply("limit")
     assert LOGIN.reply([b"ended", 1]) == RefusedReply("ended", is_overdue=True)
     rule = LOGIN.reply([b"block_rule", b"network", b"Call us.", b""])

@@ -48,6 +48,7 @@ RUN_ELSEWHERE = {
     "docs/on_behalf.md": "test_page_blocks",
     "docs/places.md": "test_page_blocks",
     "docs/timeouts.md": "test_page_blocks",
+    "docs/identity_provider.md": "test_page_blocks",
     "docs/your_devices.md": "test_your_devices_blocks",
     "docs/open_connections.md": "test_open_blocks",
 }

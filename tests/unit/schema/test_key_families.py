@@ -50,7 +50,7 @@ def test_every_key_that_is_made_belongs_to_a_family() -> None:
             *s.lists, common.history, common.worker, common.mirror, common.top, common.denied, common.moving,
             common.api_keys,
             common.visitors,
-            f"{common.visits}:7", common.samples(10, 7), common.viewers("a"), common.split(7),
+            f"{common.visits}:7", f"{common.logouts}:7", common.samples(10, 7), common.viewers("a"), common.split(7),
             layout_key("online")]  # fmt: skip
     found = {
         family_of(key.partition("}:")[2]) for key in (*made, *(getattr(s, name) for name in get_type_hints(Shard)))

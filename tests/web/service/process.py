@@ -74,12 +74,19 @@ class Service:
 
 
 def service(
-    bed: Bed, *, keys: Any = None, serves: Pages | None = None, local: bool = False, **settings: Any
+    bed: Bed,
+    *,
+    keys: Any = None,
+    serves: Pages | None = None,
+    local: bool = False,
+    logouts: Any = None,
+    **settings: Any,
 ) -> Service:
     """The app over a client of this test's namespace. local: without keys."""
     p = bed.connect(**settings)
     presence = cast(AsyncPresence, cast(Any, p)._target)
-    app = bed.loop.call(lambda: create_app(presence, keys=None if local else keys or Held(), serves=serves))
+    app = bed.loop.call(lambda: create_app(presence, keys=None if local else keys or Held(), serves=serves,
+                                            logouts=logouts))  # fmt: skip
     made = Service(bed, p, app)
     if local:
         made.headers = {}

@@ -321,6 +321,19 @@ def test_only_a_key_with_the_scope_admin_makes_timeouts_longer(bed: Bed) -> None
 
 
 @everywhere
+def test_the_identity_provider_sets_the_end_of_a_session(bed: Bed) -> None:
+    s = service(bed)
+    at = "2100-01-31T12:00:00+00:00"
+    given = {"uid": "ada", "session_id": SID, "expires_at": at, "idp": {"iss": "https://idp.example.com", "sub": "1"}}
+    session = s.ask("POST", "/v1/sessions", given).json()["session"]
+    assert (session["idp_expires_at"], session["idp"]) == (at, given["idp"])
+    assert session == s.get("/v1/users/ada/sessions")["items"][0]
+    assert problem(s.ask("POST", "/v1/sessions", {"uid": "eve", "expires_at": 1}), 409)["code"] == "expired"
+    for wrong, field in (({"expires_at": "soon"}, "expires_at"), ({"idp": {"iss": "i"}}, "idp")):
+        assert problem(s.ask("POST", "/v1/sessions", {"uid": "eve"} | wrong), 422)["field"] == field
+
+
+@everywhere
 def test_timeouts_of_all_that_match_are_previewed_and_changed(bed: Bed) -> None:
     s = service(bed)
     support = {"Authorization": "Bearer key.kick", "X-Actor": "Sam"}

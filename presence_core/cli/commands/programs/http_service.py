@@ -7,7 +7,7 @@ import contextlib
 import logging
 import os
 import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from presence_core import validation as check
 from presence_core.cli.alerts import add_alerts, alert_webhook
@@ -22,10 +22,16 @@ from presence_core.models import ApiKey, plain
 from presence_core.operations.staff.api_keys import SCOPES
 from presence_core.worker import Worker
 
+if TYPE_CHECKING:
+    from presence_core.web.backchannel_logout import LogoutReceiver
+
 _INSTALL: Final = "The HTTP service is not installed: install the extra web (in a checkout: pip install '.[web]')"
 
 
 ADDRESS_FROM: Final = "PRESENCE_ADDRESS_FROM"
+ISSUERS: Final = "PRESENCE_ISSUERS"
+LOGOUT_SPOOL: Final = "PRESENCE_LOGOUT_SPOOL"
+_INSTALL_OIDC: Final = "need the extra oidc: install it (in a checkout: pip install '.[oidc]')"
 
 _KEY_COLUMNS: Final = {"ADDED (UTC)": "created", "NAME": "name", "SCOPES": "scopes"}
 
@@ -40,6 +46,9 @@ def add_commands(add_command: AddCommand) -> None:
     serve.add_argument("--worker", action="store_true", help="also run the worker, as presence worker does")
     serve.add_argument(
         "--access-log", action=argparse.BooleanOptionalAction, default=True, help="log each request (default: yes)"
+    )
+    serve.add_argument(
+        "--issuers", metavar="FILE", help=f"receive the logouts of these identity providers (default: {ISSUERS})"
     )
     add_alerts(serve)
     pages = serve.add_argument_group(
@@ -109,7 +118,8 @@ def _serve(presence: Presence, args: argparse.Namespace) -> int:
         raise InvalidArgument("host", "must be 127.0.0.1 as long as there is no API key: presence keys add NAME")
     offer = Offer(with_keys=with_keys, with_pages=args.origins is not None, origins=tuple(args.origins or ()),
                   friends_key=args.friends_key, cookie=cookie, public=args.public,
-                  proxies=Proxies(args.proxies, address_from), with_telemetry=with_telemetry)  # fmt: skip
+                  proxies=Proxies(args.proxies, address_from), with_telemetry=with_telemetry,
+                  logouts=_logouts(args))  # fmt: skip
     try:
         listening = listen(args.host, args.port)
     except OSError as error:
@@ -129,6 +139,18 @@ def _serve(presence: Presence, args: argparse.Namespace) -> int:
     ):
         serve(lambda: AsyncPresence.from_env(args.environ), offer, listening, terminated, worker)
     return 0
+
+
+def _logouts(args: argparse.Namespace) -> LogoutReceiver | None:
+    """The receiver of the logouts of identity providers, if any are named."""
+    file, spool = args.issuers or args.environ.get(ISSUERS, "").strip(), args.environ.get(LOGOUT_SPOOL, "").strip()
+    if not file:
+        return None
+    try:
+        from presence_core.web.backchannel_logout import LogoutReceiver, read_issuers
+    except ModuleNotFoundError:
+        raise InvalidArgument("issuers", _INSTALL_OIDC) from None
+    return LogoutReceiver(read_issuers(file), spool=spool or None)
 
 
 def _keys(presence: Presence, args: argparse.Namespace) -> int:

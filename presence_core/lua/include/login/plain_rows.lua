@@ -43,8 +43,8 @@ local function choose_plain(refs, key, at, now, most_sessions, known)
         and has_room(uid) and not (known.rules and ip == '' and string.find(known.rules, '/', 1, true))
         and not (known.rules and refusing_rule(now, known.block_rules, known.rules, ip,
                                                                  known.texts[client] or '', place)) then
-      login, seen = new_times(now, {login = login_at, seen = seen_at, idle = idle, absolute = absolute}, known.revoked,
-                              known.floor)
+      login, seen = new_times(now, {login = login_at, seen = seen_at, idle = idle, absolute = absolute, idp_end = ''},
+                              known.revoked, known.floor)
     end
     if login then
       plain[#plain + 1] = {

@@ -7,9 +7,9 @@
 -- refuses the login, or nil; and login, seen, idle, absolute, is_repeat.
 local function login_times(k, now, ref, old, given, revoked, floor)
   if not old[R.core] then
-    local login, seen = new_times(now, given, revoked, floor)
+    local login, seen, absolute = new_times(now, given, revoked, floor)
     if not login then return {'expired'} end
-    return nil, login, seen, given.idle, given.absolute, false
+    return nil, login, seen, math.min(given.idle, absolute), absolute, false
   end
   local deadline, began = deadline_of(tonumber(old[R.seen]), old[R.core])
   if old[R.end_reason] or not redis.call('ZSCORE', k.sessions, ref) or began <= revoked then return {'ended'} end

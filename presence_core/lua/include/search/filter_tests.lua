@@ -6,6 +6,7 @@
 --   flags           of what is odd about the login, field 'o': all of these bits
 --   sign_in_required  field 'q' is there
 --   country, network, city  of the place, field 'g'; a network by its number, a city folded
+--   idp_iss, idp_sub, idp_sid  of the link to an identity provider, field 'l'
 --   idle, seen      ms since last seen: at least, at most
 --   mfa             whether field 'h' says several factors, 0 or 1; methods: all that it must name, one a line
 --   prefix          at the start of a word of the name; contains: anywhere in it. Both folded
@@ -108,6 +109,14 @@ end
 
 local function test_demand(tests, is_wanted)
   tests[1] = is_wanted and function(row) return row[1] and YES or NO end
+end
+
+local function test_link(tests, issuer, subject, session)
+  tests[1] = (issuer or subject or session) and function(row)
+    local iss, sub, sid = match(row[1] or '', '^([^\n]*)\n([^\n]*)\n([^\n]*)$')
+    local fits = iss and (issuer or iss) == iss and (subject or sub) == sub and (session or sid) == sid
+    return fits and YES or NO
+  end
 end
 
 local function test_authentication(tests, mfa, methods)
@@ -216,6 +225,7 @@ local function filter_test(now, wanted, pieces)
   add_stage({'q'}, test_demand, wanted.sign_in_required)
   add_stage({'h'}, test_authentication, wanted.mfa, wanted.methods)
   add_stage({'g'}, test_place, wanted.country, wanted.network, wanted.city)
+  add_stage({'l'}, test_link, wanted.idp_iss, wanted.idp_sub, wanted.idp_sid)
   add_stage({'n'}, test_name, wanted)
   add_stage({'x'}, test_attributes, pieces)
   add_stage(wanted.text_from and {'n', 'a', 'c', 'i'} or {'n', 'a'}, test_text, wanted)

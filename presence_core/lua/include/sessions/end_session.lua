@@ -82,8 +82,9 @@ local function extend_devices(policy, devices, core)
   end
 end
 
--- How a session past its deadline ended: in the millisecond of its deadline, whenever that is found. Arguments: as
--- deadline_of returns them.
-local function expired_end(deadline, is_absolute)
-  return {'e', 'expired', 'ea', ms(deadline), 'ec', is_absolute and 'absolute' or 'idle'}
+-- How a session past its deadline ended: in the millisecond of its deadline, whenever that is found. `deadline`,
+-- `is_absolute`: as deadline_of returns them. `idp_end`: the field of the record.
+local function expired_end(deadline, is_absolute, idp_end)
+  local cause = not is_absolute and 'idle' or ends_by_idp(deadline, idp_end) and 'idp' or 'absolute'
+  return {'e', 'expired', 'ea', ms(deadline), 'ec', cause}
 end

@@ -15,6 +15,12 @@ local function deadline_of(seen, core)
   return is_absolute and by_absolute or by_idle, login, is_absolute
 end
 
+-- Whether an absolute deadline is the end that the identity provider has set: timeouts are whole seconds, so it comes
+-- up to a second before that.
+local function ends_by_idp(deadline, idp_end)
+  return idp_end and #idp_end == 8 and struct.unpack('>I8', idp_end) - deadline < 1000
+end
+
 -- Whether these are last seen and core as we write them. A record with anything else counts as lost.
 local function is_intact(seen, core)
   return core and #core >= 40 and string.byte(core) == 0 and seen and #seen < 16 and string.find(seen, '^%d+$') ~= nil

@@ -13,7 +13,7 @@ from presence_core.models import Page, Session, Validation
 from presence_core.operations.sessions.request_tokens import validate_tokens
 from presence_core.web.service import schemas
 from presence_core.web.service.authorization import Caller, Reader, Recorder, authorize
-from presence_core.web.service.json_format import json_response
+from presence_core.web.service.json_format import json_response, parse_time
 from presence_core.web.service.problems import not_found
 from presence_core.web.service.routes import Client
 
@@ -25,7 +25,7 @@ router = APIRouter(prefix="/v1", tags=["sessions"])
 @router.post("/sessions", status_code=201, response_model=schemas.LoginResponse)
 async def create(body: schemas.LoginBody, presence: Client, caller: Annotated[Caller, Recorder]) -> Response:
     """Begin a session. With the session_id of a live session it refreshes that one, so it may be sent again."""
-    given = dict(body)
+    given = dict(body) | {"expires_at": parse_time("expires_at", body.expires_at)}
     if body.on_behalf_by:  # the audit names the key too, as it does with X-Actor
         given["on_behalf_by"] = f"{caller.name} ({body.on_behalf_by})"
     login = await presence.login(**given)

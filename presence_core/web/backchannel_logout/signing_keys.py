@@ -1,0 +1,108 @@
+"""The public keys of an issuer: fetched within limits, kept, and fetched again when it uses a new one."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+import urllib.request
+from collections.abc import Callable
+from http.client import HTTPException
+from typing import Any, Final
+
+from joserfc.errors import JoseError
+from joserfc.jwk import KeySet
+
+_log = logging.getLogger(__name__)
+
+MAX_BYTES: Final = 262_144
+MAX_KEYS: Final = 100
+FETCH_SECONDS: Final = 5.0
+"""For each step of a fetch; twice as long for all of it."""
+
+KEEP_SECONDS: Final = 3_600.0
+"""After that they are fetched again: a key that the issuer has withdrawn is no longer trusted."""
+
+AGAIN_SECONDS: Final = 60.0
+"""Between two fetches for a key that is not known."""
+
+RETRY_SECONDS: Final = 5.0
+"""Between two fetches while there are no keys."""
+
+
+class KeysUnavailable(Exception):
+    """The keys cannot be fetched now."""
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+_OPENER: Final = urllib.request.build_opener(_NoRedirects)
+
+
+def _fetch(uri: str) -> KeySet:
+    begin, body = time.monotonic(), b""
+    request = urllib.request.Request(uri, headers={"Accept": "application/json"})
+    with _OPENER.open(request, timeout=FETCH_SECONDS) as response:
+        while part := response.read1(65_536):
+            body += part
+            if len(body) > MAX_BYTES:
+                raise ValueError(f"more than {MAX_BYTES} bytes")
+            if time.monotonic() - begin > 2 * FETCH_SECONDS:
+                raise ValueError("too slow")
+    found = json.loads(body)
+    listed = found.get("keys") if isinstance(found, dict) else None
+    if not isinstance(listed, list) or len(listed) > MAX_KEYS:
+        raise ValueError("no JSON Web Key Set")
+    # Only public keys for signatures: with a shared secret among them, anyone who reads the address could sign.
+    kinds = [key for key in listed if isinstance(key, dict) and key.get("kty") in ("RSA", "EC", "OKP")]
+    usable = [key for key in kinds if key.get("use", "sig") == "sig" and "d" not in key]
+    return KeySet.import_key_set({"keys": usable})
+
+
+class SigningKeys:
+    """The keys of one issuer. Threads may share it; one of them fetches."""
+
+    def __init__(self, uri: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._uri, self._clock = uri, clock
+        self._lock = threading.Lock()
+        self._keys: KeySet | None = None
+        self._fetched = self._tried = float("-inf")
+
+    def must_fetch(self, kid: str | None) -> bool:
+        """Whether ``fetch`` would ask the issuer before this key is used."""
+        now = self._clock()
+        if self._keys is None:
+            return True
+        if now - self._fetched > KEEP_SECONDS:
+            return now - self._tried > RETRY_SECONDS
+        return self._find(kid) is None and now - self._tried > AGAIN_SECONDS
+
+    def fetch(self, kid: str | None) -> None:
+        """Ask the issuer, if that is due. Blocks. Raises KeysUnavailable while there are none."""
+        with self._lock:
+            if not self.must_fetch(kid):
+                return
+            now = self._clock()
+            if self._keys is None and now - self._tried <= RETRY_SECONDS:
+                raise KeysUnavailable
+            self._tried = now
+            try:
+                self._keys, self._fetched = _fetch(self._uri), now
+            except (OSError, ValueError, RecursionError, HTTPException, JoseError, TypeError, KeyError) as error:
+                _log.warning("The keys of an identity provider cannot be fetched from %s: %s", self._uri, error)
+                if self._keys is None or now - self._fetched > 24 * KEEP_SECONDS:
+                    self._keys = None
+                    raise KeysUnavailable from None
+
+    def find(self, kid: str | None) -> Any:
+        """The key of this id; without an id the only one. None if there is none."""
+        return None if self._keys is None else self._find(kid)
+
+    def _find(self, kid: str | None) -> Any:
+        keys = self._keys.keys if self._keys else []
+        found = [key for key in keys if kid is None or key.kid == kid]
+        return found[0] if len(found) == 1 else None

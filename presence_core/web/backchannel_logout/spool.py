@@ -1,0 +1,66 @@
+"""A folder that keeps logouts while Redis is away: what verified tokens say. It keeps no token."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from presence_core.errors import InvalidArgument
+
+_log = logging.getLogger(__name__)
+
+MAX_FILES: Final = 100_000
+
+
+class Spool:
+    """One file for each logout, written whole and flushed to the disk before ``add`` returns."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = Path(folder)
+        try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise InvalidArgument("spool", f"must be a folder that can be written: {error.strerror}") from None
+        if not self._folder.is_dir() or not os.access(self._folder, os.W_OK | os.X_OK):
+            raise InvalidArgument("spool", "must be a folder that can be written")
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self._folder.glob("*.json"))
+
+    def add(self, digest: str, logout: dict[str, Any]) -> bool:
+        """Keep a logout. False where that is not possible."""
+        path = self._folder / f"{digest}.json"
+        new = path.with_suffix(f".{os.getpid()}.new")
+        try:
+            if len(self) >= MAX_FILES:
+                raise OSError("it is full")
+            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with open(descriptor, "w", encoding="utf-8") as out:
+                json.dump(logout, out)
+                out.flush()
+                os.fsync(out.fileno())
+            new.replace(path)
+            folder = os.open(self._folder, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            _log.error("The spool of logouts cannot be written: %s", error)
+            return False
+        return True
+
+    def read(self) -> list[tuple[str, dict[str, Any]]]:
+        """Name and content of each, the first written first. What is no logout stays where it is."""
+        found = []
+        for path in self._folder.glob("*.json"):
+            with contextlib.suppress(OSError, ValueError):
+                found.append((path.stat().st_mtime, path.name, json.loads(path.read_bytes())))
+        return [(name, logout) for _, name, logout in sorted(found, key=lambda item: item[:2])]
+
+    def remove(self, name: str) -> None:
+        (self._folder / name).unlink(missing_ok=True)
