@@ -42,7 +42,7 @@ READS = (
     "block-rule preview --network 198.51.100.7", "staff list", "keys list", "doctor", "status",
 )  # fmt: skip
 
-ELSEWHERE = {"watch", "worker", "serve", "dashboard", "demo", "completion"}
+ELSEWHERE = {"watch", "worker", "serve", "mirror", "dashboard", "demo", "completion"}
 """Commands that run until Ctrl-C, or need no server."""
 
 
