@@ -41,7 +41,7 @@ def test_reindex_shows_progress_on_a_terminal(bed: Bed, run: Run, monkeypatch: p
     assert line.startswith("\r")
     assert line.endswith("\r1,500 of 1,500 sessions visited\r\n")
     fields = "device, app, app_version, os, browser, country, network"
-    assert run("reindex") == (0, f"Indexes: uid, name, alias, ip. Counted: {fields}. Repaired 0 entries.\n", ""), (
+    assert run("reindex") == (0, f"Indexes: uid, name, alias, ip, idp. Counted: {fields}. Repaired 0 entries.\n", ""), (
         "without a terminal there is no progress line"
     )
     assert bed.connect().explain(SessionFilter(ip="192.0.2.8")).index == "ip"

@@ -234,7 +234,7 @@ def test_facets_are_counted(p: P, run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     )
     assert run("reindex") == (
         0,
-        "Indexes: uid, name, alias, ip. Counted: device, app, app_version, os, browser, country, network, "
+        "Indexes: uid, name, alias, ip, idp. Counted: device, app, app_version, os, browser, country, network, "
         "tenant. Repaired 0 entries.\n",
         "",
     )

@@ -29,6 +29,7 @@ WALL = {
     "presence_core/files/password_file.py": "how long staff may use a one-time password",
     "presence_core/testing.py": "the clock of a site's own tests",
     "presence_core/trackers.py": "guesses a bucket's number, which the script checks by Redis's clock",
+    "presence_core/web/backchannel_logout/receiver.py": "whether a provider's token is too old or from the future",
     "presence_core/web/jwt/ended_sessions.py": "how far back it reads ends: JWTs expire by the site's clock",
     "presence_core/web/your_devices/answers.py": "how long a form of the page may be sent",
     "presence_core/web/webhooks/signing.py": "a webhook's stamp, which its receiver compares with a clock of its own",

@@ -138,7 +138,7 @@ def test_the_metadata_name_addresses_extras_and_absolute_links(built: dict[str, 
     assert {"Homepage", "Documentation", "Changelog", "Source", "Issues"} == set(urls)
     base = urls["Homepage"]
     assert all(url.startswith(base) for url in urls.values())
-    extras = {"embedded", "dashboard", "web", "django", "devices", "geo", "otel"}
+    extras = {"embedded", "dashboard", "web", "django", "devices", "geo", "oidc", "otel"}
     assert set(metadata.get_all("Provides-Extra", [])) == {*extras, "all"}
     readme = str(metadata.get_payload())
     links = re.findall(r"\]\(([^)]+)\)", readme)
@@ -155,7 +155,7 @@ def test_all_means_all_extras(built: dict[str, Path]) -> None:
     def of(extra: str) -> set[str]:
         return {text.partition(";")[0].strip() for text in required if f"extra == '{extra}'" in text}
 
-    extras = ("embedded", "dashboard", "web", "django", "devices", "geo", "otel")
+    extras = ("embedded", "dashboard", "web", "django", "devices", "geo", "oidc", "otel")
     assert of("all") == set().union(*map(of, extras))
 
 

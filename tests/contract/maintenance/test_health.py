@@ -85,7 +85,7 @@ def test_a_fresh_namespace_is_described_node_by_node(p: P, bed: Bed) -> None:
     assert (health.users, health.sessions) == (200, 200)
     assert health.sessions_per_shard is not None
     assert health.sessions_per_shard.mean * health.shards == pytest.approx(200)
-    assert health.indexes == health.indexes_wanted == ("uid", "name", "alias", "ip")
+    assert health.indexes == health.indexes_wanted == ("uid", "name", "alias", "ip", "idp")
     assert health.disagreeing == ()
     assert (health.worker, health.swept_at, health.lag_seconds) == (None, None, 0)
     is_sentinel = bed.backend.server == "sentinel"
