@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from urllib.parse import parse_qs, urljoin, urlsplit
 from wsgiref.simple_server import WSGIRequestHandler, make_server
@@ -95,10 +95,12 @@ def _action(page: httpx.Response) -> str:
 def test_a_sign_out_at_the_provider_ends_the_session_here_and_no_other(presence: Presence) -> None:
     port = free_port()
     issuer = f"http://127.0.0.1:{port}"
-    with receiving(presence, issuer) as logout, providing(port, logout):
+    with ExitStack() as opened:
+        logout = opened.enter_context(receiving(presence, issuer))
+        opened.enter_context(providing(port, logout))
         logins = []
         for user in ("ada", "ada", "grace"):
-            browser = httpx.Client()
+            browser = opened.enter_context(httpx.Client())
             token, claims = _sign_in(browser, issuer, user)
             link = {name: claims[name] for name in ("iss", "sub", "sid")}
             logins.append((browser, token, presence.login(user, idp=link).token))
