@@ -137,7 +137,7 @@ class TeamMethods(Client):
         return self._run(approvals.answer(self._ctx, request_id, answer, by, word))
 
     def finish_request(self, request_id: str, *, by: str, outcome: str, failed: bool = False) -> ApprovalRequest:
-        """Write what came of an approved request, once: it is ``done``, or ``failed``, which ``audit`` shows.
+        """Write the result of an approved request, once: it is ``done``, or ``failed``, which ``audit`` shows.
 
         by: the person who approved. outcome: 1-500 characters. A request that stays ``approved`` was begun by a process
         that died: whether its act happened is in ``jobs`` and ``block_rules``. Cost: O(1), one round trip.

@@ -1,4 +1,4 @@
-"""MessagePack, as its specification says. Extensions, such as times, are None: no session is told by them."""
+"""MessagePack, as its specification says. Extensions, such as times, are None: no session is known by them."""
 
 from __future__ import annotations
 
