@@ -241,3 +241,17 @@ def _with_cookies(send: Send, cookies: list[str]) -> Send:
 def _host_of(scope: Scope) -> str:
     """The Host header."""
     return next((value.decode("latin-1") for name, value in scope["headers"] if name.lower() == b"host"), "")
+
+
+async def read_body(receive: Receive, most: int) -> bytes | None:
+    """The body of a request; None if it is longer than ``most`` bytes, empty if the client has gone."""
+    body = b""
+    while True:
+        message: Message = await receive()
+        if message["type"] == "http.disconnect":
+            return b""
+        body += bytes(message.get("body", b""))
+        if len(body) > most:
+            return None
+        if not message.get("more_body"):
+            return body

@@ -9,7 +9,7 @@ from typing import Any, Final
 from presence_core.client import AsyncPresence, Presence
 from presence_core.drive_generators import drive, drive_async
 from presence_core.errors import InvalidArgument
-from presence_core.web.asgi import Message, Receive, Scope, Send
+from presence_core.web.asgi import Receive, Scope, Send, read_body
 from presence_core.web.backchannel_logout.receiver import MAX_BODY, Fetch, LogoutReceiver
 
 RETRY_SECONDS: Final = 5.0
@@ -30,7 +30,7 @@ class BackchannelLogout:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise RuntimeError("Mount BackchannelLogout in an application: it has no lifespan and no websockets.")
-        body = await _body(receive) if scope["method"] == "POST" else b""
+        body = await read_body(receive, MAX_BODY) if scope["method"] == "POST" else b""
         kinds = [value.decode("latin-1") for name, value in scope["headers"] if name == b"content-type"]
         response = await self._run(self._receiver.answer(scope["method"], "".join(kinds), body))
         self.watch_spool()
@@ -60,16 +60,3 @@ class BackchannelLogout:
     async def _retry(self) -> None:
         while await self._run(self._receiver.retry()):
             await asyncio.sleep(RETRY_SECONDS)
-
-
-async def _body(receive: Receive) -> bytes | None:
-    body = b""
-    while True:
-        message: Message = await receive()
-        if message["type"] == "http.disconnect":
-            return b""
-        body += bytes(message.get("body", b""))
-        if len(body) > MAX_BODY:
-            return None
-        if not message.get("more_body"):
-            return body

@@ -8,7 +8,7 @@ from typing import Any
 from presence_core.client import AsyncPresence, Presence
 from presence_core.drive_generators import drive, drive_async
 from presence_core.errors import InvalidArgument
-from presence_core.web.asgi import Message, Receive, Scope, Send
+from presence_core.web.asgi import Receive, Scope, Send, read_body
 from presence_core.web.rules import Verdict
 from presence_core.web.your_devices.answers import DeviceAnswers
 from presence_core.web.your_devices.exchange import MAX_BODY, NO_MIDDLEWARE, DeviceRequest, join_headers
@@ -61,18 +61,5 @@ async def _read(scope: Scope, receive: Receive) -> DeviceRequest:
         headers=join_headers((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]),
         session=verdict.session,
         verdict=verdict,
-        body=await _body(receive) if scope["method"] == "POST" else b"",
+        body=await read_body(receive, MAX_BODY) if scope["method"] == "POST" else b"",
     )
-
-
-async def _body(receive: Receive) -> bytes | None:
-    body = b""
-    while True:
-        message: Message = await receive()
-        if message["type"] == "http.disconnect":
-            return b""
-        body += bytes(message.get("body", b""))
-        if len(body) > MAX_BODY:
-            return None
-        if not message.get("more_body"):
-            return body
