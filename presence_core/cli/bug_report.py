@@ -36,8 +36,8 @@ def report_lines(presence: Presence) -> Iterator[str]:
     try:
         health = presence.health()
     except PresenceError as error:
-        code = f", code {found}" if (found := getattr(error, "code", None)) else ""
-        yield f"Health: {type(error).__name__}{code}"
+        code: object = getattr(error, "code", None)
+        yield f"Health: {type(error).__name__}" + (f", code {code}" if code else "")
         return
     yield from _health_lines(health, is_cluster=presence.internal.context.is_cluster)
 
