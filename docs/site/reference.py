@@ -45,7 +45,7 @@ PYTHON_PAGES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
             "Event", "EventKind", "DistantLogin", "KickResult", "KickPreview", "MatchedPerson", "Job", "JobState",
             "JobErrorCode", "TimeoutsPreview", "TimeoutsChange",
             "Block", "BlockRule", "BlockRuleKind", "BlockRulePreview", "AuditEntry", "AuditFact",
-            "StaffMember", "StaffRole", "SavedItem", "SavedKind", "ApprovalRequest", "ApprovalState",
+            "StaffMember", "StaffRole", "SavedItem", "SavedKind", "ApprovalRequest", "ApprovalState", "ApprovedAct",
             "ApprovalAnswer", "Viewer", "Remark", "EraseReport", "SweepReport",
             "ReshardReport", "Plan", "Health", "NodeHealth", "Finding", "FindingLevel", "WorkerStatus", "Alert",
             "MirrorStatus",

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from presence_core.client.base import AsyncClient, Client, awaited
 from presence_core.filters import SessionFilter
-from presence_core.models import ApprovalAnswer, ApprovalRequest, Remark, SavedItem, SavedKind, Viewer
+from presence_core.models import ApprovalAnswer, ApprovalRequest, ApprovedAct, Remark, SavedItem, SavedKind, Viewer
 from presence_core.operations.staff import approvals, remarks, saved_items, viewers
 
 
@@ -124,17 +124,26 @@ class TeamMethods(Client):
         return self._run(approvals.requests(self._ctx))
 
     def answer_request(
-        self, request_id: str, answer: ApprovalAnswer, *, by: str, word: str | None = None
+        self,
+        request_id: str,
+        answer: ApprovalAnswer,
+        *,
+        by: str,
+        word: str | None = None,
+        approved: ApprovedAct | None = None,
     ) -> ApprovalRequest:
         """Approve, refuse or withdraw a request. Of two concurrent answers one wins; the other raises InvalidArgument
         (code "answered").
 
         answer: "approve" does nothing by itself: the caller does next what was asked, and then calls
         ``finish_request``. "approve" and "refuse" need another person than the one who asked, "withdraw" needs the
-        same: else InvalidArgument (code "own_request"). word: why, 1-500 characters; "refuse" needs it.
-        ``audit`` shows each answer. Cost: O(1), one round trip.
+        same: else InvalidArgument (code "own_request"). word: why, 1-500 characters; "refuse" needs it. approved: with
+        "approve", if it is not exactly what was asked. It may leave out sessions, and change the reason and the
+        duration; a filter without a condition of the request raises InvalidArgument (code "conflicts").
+
+        ``audit`` shows each answer. Cost: O(1), one round trip; with ``approved`` one more, O(requests).
         """
-        return self._run(approvals.answer(self._ctx, request_id, answer, by, word))
+        return self._run(approvals.answer(self._ctx, request_id, answer, by, word, approved))
 
     def finish_request(self, request_id: str, *, by: str, outcome: str, failed: bool = False) -> ApprovalRequest:
         """Write the result of an approved request, once: it is ``done``, or ``failed``, which ``audit`` shows.

@@ -17,7 +17,7 @@ from presence_core.models.answers import (
     SignInResult,
     SweepReport,
 )
-from presence_core.models.approvals import ApprovalRequest
+from presence_core.models.approvals import ApprovalRequest, ApprovedAct
 from presence_core.models.audit import AuditEntry, AuditFact, in_english, read_facts, write_facts
 from presence_core.models.block_rules import BlockRule, BlockRulePreview, RuleMatch, read_stored, write_stored
 from presence_core.models.choices import (

@@ -14,6 +14,17 @@ from presence_core.models.sessions import moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovedAct:
+    """What is approved, where it is not what was asked: fewer sessions, another reason, another duration."""
+
+    sessions: int  #: that match, as the person who approves saw it
+    reason: str  #: for staff
+    filter: SessionFilter | None = None  #: has each condition of the request, and may have more
+    exclude: tuple[str, ...] = ()  #: refs: those of the request, and more
+    duration: int | None = None  #: seconds that the rule lasts; None: until it is removed, or there is none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRequest:
     """A bulk kick, a block rule or both that a staff member has prepared, and that another must approve."""
 
@@ -37,6 +48,7 @@ class ApprovalRequest:
     answered_at: datetime | None = None  #: also when it lapsed
     word: str | None = None  #: why it was refused
     outcome: str | None = None  #: of what was approved: what was started, or why it failed
+    approved: ApprovedAct | None = None  #: what was approved; None: what was asked, or nothing
 
     @property
     def blocks(self) -> str | None:
@@ -69,9 +81,18 @@ class ApprovalRequest:
             value = words(name)
             return None if value is None else int(value)
 
-        state, asked, answered_at = stored["state"], words("filter"), number("answered_at")
-        exclude = json.loads(words("exclude") or "[]")
-        if state not in APPROVAL_STATES or not all(isinstance(ref, str) for ref in exclude):
+        def wanted(name: str) -> SessionFilter | None:
+            value = words(name)
+            return SessionFilter.from_json(value) if value else None
+
+        def refs(name: str) -> tuple[str, ...]:
+            found = json.loads(words(name) or "[]")
+            if not all(isinstance(ref, str) for ref in found):
+                raise ValueError(name)
+            return tuple(found)
+
+        state, answered_at, sessions = stored["state"], number("answered_at"), number("approved_sessions")
+        if state not in APPROVAL_STATES:
             raise ValueError("not a request")
         return cls(
             id=request_id,
@@ -80,8 +101,8 @@ class ApprovalRequest:
             reason=str(stored["reason"]),
             message=words("message"),
             ticket=words("ticket"),
-            filter=SessionFilter.from_json(asked) if asked else None,
-            exclude=tuple(exclude),
+            filter=wanted("filter"),
+            exclude=refs("exclude"),
             sessions=int(stored["sessions"]),
             network=words("network"),
             app=words("app"),
@@ -94,4 +115,13 @@ class ApprovalRequest:
             answered_at=None if answered_at is None else moment(answered_at),
             word=words("word"),
             outcome=words("outcome"),
+            approved=None
+            if sessions is None
+            else ApprovedAct(
+                sessions=sessions,
+                reason=words("approved_reason") or "",
+                filter=wanted("approved_filter"),
+                exclude=refs("approved_exclude"),
+                duration=number("approved_duration"),
+            ),
         )

@@ -82,6 +82,7 @@ FACTS: Final[Mapping[str, Form]] = {
     "request_of": Form("request {request} of {name}"),
     "to_kick": Form("{count} session to kick", "{count} sessions to kick"),
     "to_block": Form("logins of {match} to block"),
+    "narrowed": Form("narrowed to {count} session", "narrowed to {count} sessions"),
     "request_failed": Form("it failed: {error}"),
     # refused attempts
     "refused_once": Form("{what} refused once"),

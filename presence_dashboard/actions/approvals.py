@@ -7,12 +7,13 @@ that. So nothing starts twice, and a request that stays "approved" shows that a 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
 from presence_core import (
     ApprovalRequest,
+    ApprovedAct,
     BlockRule,
     InvalidArgument,
     Job,
@@ -107,14 +108,12 @@ def waiting_for(actor: Actor, found: list[ApprovalRequest]) -> list[ApprovalRequ
 
 
 def shown_to(actor: Actor, found: list[ApprovalRequest]) -> list[ApprovalRequest]:
-    """What the page lists: the requests that wait for the actor, then their own, with recent answers."""
-    own = [
-        request
-        for request in found
-        if request.by.lower() == actor.name.lower()
-        and (request.answered_at is None or now() - request.answered_at < SHOWN_FOR)
-    ]
-    return [*waiting_for(actor, found), *own]
+    """What the page lists: the requests that wait for the actor, then their own, with recent answers; and for those who
+    approve the approved ones without a result, because someone must look whether they have started."""
+    recent = [request for request in found if request.answered_at is None or now() - request.answered_at < SHOWN_FOR]
+    own = [request for request in recent if request.by.lower() == actor.name.lower()]
+    begun = [request for request in recent if request.state == "approved" and request not in own]
+    return [*waiting_for(actor, found), *own, *(begun if actor.may("approve") else ())]
 
 
 def states_of(shown: list[ApprovalRequest]) -> tuple[tuple[str, str], ...]:
@@ -133,6 +132,15 @@ def acts_in_words(request: ApprovalRequest, actor: Actor) -> str:
         match, lasts = literal(cut(request.blocks, 140)), request.duration
         parts.append(texts.request_block(match, span(lasts)) if lasts else texts.request_block_open(match))
     return " · ".join(parts)
+
+
+def changes_in_words(request: ApprovalRequest, actor: Actor) -> str:
+    """What was approved instead of what was asked. Empty: nothing else. No Markdown or HTML."""
+    act = request.approved
+    if act is None:
+        return ""
+    acts = acts_in_words(replace(request, sessions=act.sessions, filter=act.filter, duration=act.duration), actor)
+    return " ".join((texts.request_changed(acts), literal(act.reason) if act.reason != request.reason else "")).strip()
 
 
 def ask(presence: Presence, kick: KickPart | None, rule: RulePart | None, details: ActionDetails) -> ApprovalRequest:
@@ -163,7 +171,8 @@ def may_still_ask(presence: Presence, request: ApprovalRequest) -> bool:
 def approve(
     store: Store, request: ApprovalRequest, kick: KickPart | None, rule: RulePart | None, details: ActionDetails
 ) -> Started:
-    """Approve the request, and start it with these texts. kick, rule: counted again by the actor.
+    """Approve the request, and start it with these texts. kick, rule: counted again by the actor; the kick may leave
+    out sessions of the request.
 
     Raises Denied and SignedOut; InvalidArgument with the field ``request_id`` if another person was faster, and with
     ``expected`` if more sessions match than the actor saw: then the request stays open.
@@ -172,11 +181,13 @@ def approve(
     presence = store.presence
     if not may_still_ask(presence, request):
         raise Denied(texts.review_no_right(name(request.by)))
+    if rule is not None and rule.wide not in (None, request.blocks) and actor.four_eyes is not None:
+        raise Denied(texts.ASK_WIDE)  # a wide rule that no one asked for would be the actor's own
     if kick is not None:
         again = presence.preview_kick(kick.preview.filter, exclude=kick.spared)
         if again.total > kick.preview.total:
             raise InvalidArgument("expected", "must be the number that matches now: count again", "more_match")
-    presence.answer_request(request.id, "approve", by=actor.name)
+    presence.answer_request(request.id, "approve", by=actor.name, approved=_changed(request, kick, rule, details))
     try:
         started = _start_as(store, actor.name, kick, rule, details)
     except OutcomeUnknown:
@@ -190,6 +201,21 @@ def approve(
         done = (words for words, part in (("block rule added", rule), ("bulk kick started", kick)) if part)
         _record(presence, request, actor, ", ".join(done), failed=False)
     return started
+
+
+def _changed(
+    request: ApprovalRequest, kick: KickPart | None, rule: RulePart | None, details: ActionDetails
+) -> ApprovedAct | None:
+    """What is approved, if it is not what was asked."""
+    act = ApprovedAct(
+        sessions=kick.preview.total if kick else request.sessions,
+        reason=details.reason,
+        filter=kick.preview.filter if kick else None,
+        exclude=kick.spared if kick else (),
+        duration=rule.seconds if rule and request.blocks else None,
+    )
+    asked = (request.reason, request.filter, request.exclude, request.duration)
+    return None if asked == (act.reason, act.filter, act.exclude, act.duration) else act
 
 
 def _start_as(store: Store, by: str, kick: KickPart | None, rule: RulePart | None, details: ActionDetails) -> Started:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Literal
 
 from presence_core import Job, KickPreview, Page, Presence, PresenceError, Session, SessionFilter
 from presence_dashboard import access
 from presence_dashboard.actions.kick_and_block import ActionDetails, require_within_limit
+from presence_dashboard.data.session_query import FACETS
 from presence_dashboard.data.store import Reading, Store
 
 STALLED_AFTER: Final = 15.0
@@ -69,21 +71,34 @@ class PeopleCount:
     count: int
     is_exact: bool  #: False: only MAX_READ sessions were read, so there are at least so many
     sample: tuple[Session, ...]  #: their newest sessions
+    values: Mapping[tuple[str, str], int] = field(default_factory=dict)  #: facet and value → sessions that were read
 
 
 def count_people(presence: Presence, preview: KickPreview, spared: Collection[str], sample: int) -> PeopleCount:
     """How many people the previewed sessions belong to. Reads up to MAX_READ sessions."""
     uids: set[str] = set()
+    values: Counter[tuple[str, str]] = Counter()
     first: list[Session] = []
     cursor, read = None, 0
     while True:
         page = presence.list_sessions(preview.filter, limit=PAGE, cursor=cursor)
         found = [session for session in page if session.ref not in spared]
         uids.update(session.uid for session in found)
+        values.update((field, value) for session in found for field in FACETS if (value := facet_value(session, field)))
         first += found[: sample - len(first)]
         cursor, read = page.next_cursor, read + len(page)
         if cursor is None or read >= MAX_READ:
-            return PeopleCount(len(uids), cursor is None, tuple(first))
+            return PeopleCount(len(uids), cursor is None, tuple(first), values)
+
+
+def facet_value(session: Session, field: str) -> str | None:
+    place = session.place
+    if field == "country":
+        return place.country if place else None
+    if field == "network":
+        return place.network_id if place else None
+    value: str | None = getattr(session, field)
+    return value
 
 
 def start(store: Store, preview: KickPreview, spared: Iterable[str], details: ActionDetails) -> Job:

@@ -47,6 +47,7 @@ request_unknown: Final = Sentence(
 )
 request_done: Final = Sentence("{by} approved at {clock}, and it has started.")
 request_failed: Final = Sentence("{by} approved at {clock}, but it failed: {outcome}")
+request_changed: Final = Sentence("Approved with changes: {acts}")
 REQUEST_REVIEW: Final = "Review…"
 REQUEST_WITHDRAW: Final = "Withdraw"
 REQUEST_IS_WITHDRAWN: Final = "The request was withdrawn."
@@ -57,6 +58,11 @@ REVIEW_TITLE: Final = "Approve this request?"
 review_before: Final = Counted(
     "**{shown}** session matched when {by} asked.", "**{shown}** sessions matched when {by} asked."
 )
+REVIEW_ONLY: Final = "Only sessions with"
+REVIEW_ONLY_ALL: Final = "All that match"
+REVIEW_LEAVE_OUT: Final = "Leave out"
+REVIEW_LEAVE_OUT_NONE: Final = "No session"
+review_leave_out_help: Final = Sentence("The newest {most} sessions that match.")
 REVIEW_NONE: Final = "No session matches any more. Refuse the request, with a word to the person who asked."
 review_no_right: Final = Sentence("{by} may no longer ask for this. Refuse the request, or do it in your own name.")
 review_kick: Final = Counted("Approve and kick {shown} session", "Approve and kick {shown} sessions")

@@ -180,6 +180,7 @@ LIVE_NO_ONE: Final = "No one is online."
 
 LIVE_FEED: Final = "Latest logins and ends"
 LIVE_FEED_EMPTY: Final = "No logins or ends yet."
+live_feed_between: Final = Sentence("Those between {since} and {until}, as chosen in the chart.")
 LIVE_LOGGED_IN: Final = "logged in"
 live_kick_row: Final = Sentence("{at} · {event}")
 

@@ -135,6 +135,10 @@ def test_no_page_has_a_serious_violation_in_light_or_in_dark(dashboard: Dashboar
             expect(tab.page.locator(".stApp")).to_have_css("color-scheme", scheme)
             also = ["heading-order"] if where in ORDERED else []
             found[f"{where}, {scheme}"] = violations(tab.page, size(OPENED.get(where, ""), ""), *also)
+        if where not in OPENED:
+            tab.page.set_viewport_size({"width": 390, "height": 844})
+            found[f"{where}, 390 px"] = violations(tab.page, "", *also)
+            tab.page.set_viewport_size({"width": 1400, "height": 960})
     tab.page.goto("about:blank")
     gate_pages = (
         html_pages.sign_in_form("", "/", "dana", "Wrong."),

@@ -35,7 +35,8 @@ _JOB_FIELDS: Final = ("filter", "exclude", "by", "reason", "message", "ticket", 
 
 _REQUEST_FIELDS: Final = {
     "by": "by", "answered_by": "by", "filter": "filter", "facts": "facts", "reason": "reason", "message": "message",
-    "ticket": "ticket", "word": "reason", "outcome": "outcome",
+    "ticket": "ticket", "word": "reason", "outcome": "outcome", "approved_filter": "filter",
+    "approved_reason": "reason",
 }  # fmt: skip
 """Field of a request → the field of the audit with such a text."""
 
@@ -362,8 +363,9 @@ def _request_without(person: Identity, value: bytes) -> bytes:
     for name, like in _REQUEST_FIELDS.items():
         if isinstance(before := stored.get(name), str):
             new[name] = _audit_value(person, like.encode(), before.encode(), is_own=False).decode()
-    if isinstance(before := stored.get("exclude"), str):
-        new["exclude"] = _job_value(person, "exclude", before.encode()).decode()
+    for name in ("exclude", "approved_exclude"):
+        if isinstance(before := stored.get(name), str):
+            new[name] = _job_value(person, "exclude", before.encode()).decode()
     if new.get("state") == "open" and (new.get("filter"), new.get("exclude")) != (
         stored.get("filter"), stored.get("exclude"),
     ):  # fmt: skip

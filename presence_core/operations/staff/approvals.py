@@ -16,7 +16,16 @@ from typing import Final
 from presence_core import validation as check
 from presence_core.errors import CorruptData, InvalidArgument, Unavailable
 from presence_core.filters import SessionFilter
-from presence_core.models import ApprovalAnswer, ApprovalRequest, AuditFact, RuleMatch, moment, text, write_facts
+from presence_core.models import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    ApprovedAct,
+    AuditFact,
+    RuleMatch,
+    moment,
+    text,
+    write_facts,
+)
 from presence_core.operations.context import Context
 from presence_core.scripts import staff as scripts
 from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first
@@ -33,7 +42,7 @@ MAX_ANSWERED: Final = 50
 MAX_EXCLUDED: Final = 200
 
 MAX_BYTES: Final = 16_384
-"""Of one request: a script reads all of them."""
+"""Of what is asked, and of what is approved instead: a script reads all requests."""
 
 KEEP_ANSWERED: Final = 7 * DAY
 
@@ -73,8 +82,7 @@ def ask(
         given = {"network": match.network, "app": match.app, "app_version": match.app_version, "country": match.country}
         fields |= {name: value for name, value in given.items() if value}
         fields |= {"duration": str(lasts)} if lasts else {}
-    if sum(len(word.encode()) for word in (*fields.values(), note, public)) > MAX_BYTES:
-        raise InvalidArgument("exclude", f"makes a request of more than {MAX_BYTES:,} bytes: give fewer", "too_many")
+    _check_size(*fields.values(), note, public)
     yield CHECKED
     shard, request_id = ctx.keys.shards[0], ctx.new_id()
     words = [word for pair in fields.items() for word in pair]
@@ -93,6 +101,11 @@ def ask(
             "by", f"cannot ask: the limit of {MAX_OWN} open requests of one person is reached", "requests_full"
         )
     return _decoded(request_id, change.record)
+
+
+def _check_size(*words: str) -> None:
+    if sum(len(word.encode()) for word in words) > MAX_BYTES:
+        raise InvalidArgument("exclude", f"makes a request of more than {MAX_BYTES:,} bytes: give fewer", "too_many")
 
 
 def _check_filter(value: object) -> SessionFilter | None:
@@ -136,12 +149,62 @@ def requests(ctx: Context) -> Op[list[ApprovalRequest]]:
 
 
 @checked_first
-def answer(ctx: Context, request_id: object, reply_with: object, by: object, word: object) -> Op[ApprovalRequest]:
+def answer(
+    ctx: Context, request_id: object, reply_with: object, by: object, word: object, approved: object
+) -> Op[ApprovalRequest]:
     known_id, actor = check.session_id(request_id, "request_id"), check.actor(by)
     check.choice("answer", reply_with, ApprovalAnswer)
     said = check.prose("word", word) if word is not None or reply_with == "refuse" else ""
+    if approved is not None and not (isinstance(approved, ApprovedAct) and reply_with == "approve"):
+        raise InvalidArgument("approved", 'must be an ApprovedAct, with the answer "approve"', "wrong_type")
+    act = None if approved is None else _checked_act(approved)
     yield CHECKED
-    return (yield from _change(ctx, known_id, str(reply_with), actor, said, ""))
+    if act is None:
+        return (yield from _change(ctx, known_id, str(reply_with), actor, said, ""))
+    [reply] = yield [call_of(scripts.READ_REQUESTS, (ctx.keys.shards[0].approvals,), ctx.now)]
+    raw = dict(scripts.READ_REQUESTS.reply(reply).rows).get(known_id.encode())
+    asked = ApprovalRequest.from_stored(known_id, raw) if raw else None
+    if asked is not None:  # what is asked never changes, so no other process can come in between
+        _check_narrower(asked, act)
+    return (yield from _change(ctx, known_id, "approve", actor, said, "", act))
+
+
+def _checked_act(act: ApprovedAct) -> ApprovedAct:
+    lasts = None if act.duration is None else check.seconds("duration", act.duration)
+    number = check.whole("sessions", act.sessions, 0, 1_000_000_000)
+    refs = tuple(_check_excluded(act.exclude))
+    checked = ApprovedAct(
+        sessions=number, reason=check.prose("reason", act.reason), filter=_check_filter(act.filter), exclude=refs,
+        duration=lasts,
+    )  # fmt: skip
+    _check_size(*_stored_act(checked).values())
+    return checked
+
+
+def _stored_act(act: ApprovedAct) -> dict[str, str]:
+    fields = {"approved_sessions": str(act.sessions), "approved_reason": act.reason}
+    if act.filter is not None:
+        fields |= {"approved_filter": act.filter.to_json()}
+        fields |= {"approved_exclude": json.dumps(act.exclude, ensure_ascii=False)}
+    return fields | ({"approved_duration": str(act.duration)} if act.duration else {})
+
+
+def _check_narrower(asked: ApprovalRequest, act: ApprovedAct) -> None:
+    """No one approves a kick of a session that the request does not reach: that would be a request of their own."""
+    if (asked.filter is None) != (act.filter is None) or not _has_conditions(asked.filter, act.filter):
+        raise InvalidArgument("filter", "must have each condition of the request, unchanged: add others", "conflicts")
+    if not set(asked.exclude) <= set(act.exclude):
+        raise InvalidArgument("exclude", "must have each ref of the request: add others", "conflicts")
+    if act.duration is not None and asked.blocks is None:
+        raise InvalidArgument("duration", "must not be given without a block rule", "conflicts")
+
+
+def _has_conditions(asked: SessionFilter | None, approved: SessionFilter | None) -> bool:
+    if asked is None or approved is None:
+        return True
+    before, after = json.loads(asked.to_json()), json.loads(approved.to_json())
+    attributes, found = before.pop("attributes", {}), after.pop("attributes", {})
+    return attributes.items() <= found.items() and all(after.get(name) == value for name, value in before.items())
 
 
 @checked_first
@@ -154,8 +217,10 @@ def finish(ctx: Context, request_id: object, by: object, outcome: object, failed
     return (yield from _change(ctx, known_id, "failed" if failed else "done", actor, "", result))
 
 
-def _change(ctx: Context, request_id: str, change: str, by: str, word: str, outcome: str) -> Op[ApprovalRequest]:
-    [reply] = yield [_answer_call(ctx, request_id, change, by, word, outcome)]
+def _change(
+    ctx: Context, request_id: str, change: str, by: str, word: str, outcome: str, act: ApprovedAct | None = None
+) -> Op[ApprovalRequest]:
+    [reply] = yield [_answer_call(ctx, request_id, change, by, word, outcome, act)]
     answered = scripts.ANSWER_REQUEST.reply(reply)
     if answered.code == scripts.UNKNOWN:
         raise InvalidArgument("request_id", "must be of a known request: answered ones are kept for 7 days", "unknown")
@@ -169,10 +234,16 @@ def _change(ctx: Context, request_id: str, change: str, by: str, word: str, outc
     return request
 
 
-def _answer_call(ctx: Context, request_id: str, change: str, by: str, word: str = "", outcome: str = "") -> Call:
+def _answer_call(
+    ctx: Context, request_id: str, change: str, by: str, word: str = "", outcome: str = "",
+    act: ApprovedAct | None = None,
+) -> Call:  # fmt: skip
     shard = ctx.keys.shards[0]
-    return call_of(scripts.ANSWER_REQUEST, (shard.approvals, shard.audit), given_now=ctx.now, audit_cap=ctx.audit_cap,
-                   id=request_id, answer=change, by=by, word=word, outcome=outcome, keep=KEEP)  # fmt: skip
+    pairs = [word for pair in _stored_act(act).items() for word in pair] if act else []
+    facts = [AuditFact("narrowed", {"count": act.sessions})] if act and act.filter else []
+    return call_of(scripts.ANSWER_REQUEST, (shard.approvals, shard.audit), *pairs, given_now=ctx.now,
+                   audit_cap=ctx.audit_cap, id=request_id, answer=change, by=by, word=word, outcome=outcome, keep=KEEP,
+                   more_facts=write_facts(*facts) if facts else "")  # fmt: skip
 
 
 def _decoded(request_id: str, record: bytes) -> ApprovalRequest:

@@ -1,4 +1,7 @@
-"""The latest logins and ends, newest first. Each row links to the person and has no other actions."""
+"""The latest logins and ends, newest first; or those of the part of the chart that the reader has chosen.
+
+Each row links to the person and has no other actions.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from presence_dashboard.data.shared_reads import shared
 from presence_dashboard.data.store import Reading
 from presence_dashboard.format import clock, code, cut, exact, literal, name, since
 from presence_dashboard.roles import Actor, SignedOut
+from presence_dashboard.views.live.span_logins import SpanState, matches, shown_span
 
 LENGTH: Final = 12
 
@@ -64,6 +68,10 @@ def reading() -> Reading[Activity]:
 def latest_activity() -> None:
     """Draw the list, for roles that may see people."""
     st.markdown(f"**{texts.LIVE_FEED}**")
+    state = shown_span()
+    if state is not None:
+        _of_span(state)
+        return
     found = reading()
     if found.value is None:
         show_placeholder(found)
@@ -81,6 +89,29 @@ def latest_activity() -> None:
         for item in found.value.items:
             _row(item, found.value.as_of, actor)
     st.caption(texts.live_feed_as_of(local_time(found.value.as_of)))
+
+
+def _of_span(state: SpanState) -> None:
+    """The newest logins and ends of the chosen part, which ``login_spike`` has narrowed."""
+    try:
+        actor = access.current(touch=False)
+    except SignedOut:
+        return
+    span, activity = state.span, state.reading.value
+    if activity is None or not actor.may("people"):
+        return
+    logins = [record for record in activity.logins if matches(record, state.narrowed)]
+    ends = [end for end in activity.ends if matches(end, state.narrowed)]
+    st.caption(texts.live_feed_between(session_facts.time_of_day(span.since), session_facts.time_of_day(span.until)))
+    items = latest(logins, ends)
+    with st.container(gap="xxsmall", key="feed"):
+        for item in items:
+            words = texts.live_kick_row(session_facts.time_of_day(item.at), event_words(item, actor))
+            person_row(item.record, not actor.sees_names, item.kind, exact(item.at), words)
+    if not items:
+        st.caption(texts.LIVE_SPAN_EMPTY)
+    elif len(logins) + len(ends) > LENGTH:
+        st.caption(texts.live_kicks_shown(LENGTH))
 
 
 def _row(item: Item, now: datetime, actor: Actor) -> None:

@@ -27,7 +27,7 @@ from presence_dashboard.views.live import count_chart, free_range
 from presence_dashboard.views.live.kicks_at import kicks_at
 from presence_dashboard.views.live.latest_activity import latest_activity
 from presence_dashboard.views.live.login_spike import login_spike
-from presence_dashboard.views.live.span_logins import Span, span_at
+from presence_dashboard.views.live.span_logins import Span, show_span, shown_span, span_at
 from presence_dashboard.views.live.split_chart import bar_picked, split_chart
 from presence_dashboard.views.live.top_people import top_people
 from presence_dashboard.views.live.usual_hours import usual_hours
@@ -38,6 +38,8 @@ access.stop_without_gate()
 COMPARISONS: Final = {english.LIVE_GHOST_NONE: 0, english.LIVE_GHOST_DAY: DAY, english.LIVE_GHOST_WEEK: 7 * DAY}
 USUAL: Final = "1h"
 _LINES: Final[dict[str, CountKind]] = {english.USERS: "users", english.SESSIONS: "sessions"}
+_WHOLE: Final = "live-whole-run"
+_LISTED: Final = "live-listed-span"
 _SLOW: Final = 59.5
 """Seconds for which samples of an earlier day are shared. They do not change."""
 
@@ -48,8 +50,10 @@ def page() -> None:
     with st.skeleton(height=520):
         _minutes(now())
     with top:
+        st.session_state[_WHOLE] = True
         st.fragment(_figures, run_every=this_tab().tick)()
     if not access.current().may("people"):
+        _sessions_by_value()
         week_comparison()
         usual_hours()
         return
@@ -58,16 +62,28 @@ def page() -> None:
         st.fragment(latest_activity, run_every=this_tab().tick)()
     with right, st.container():
         week_comparison()
+    _sessions_by_value()
     with st.container(key="top-people"):
         top_people()
     usual_hours()
 
 
 def _figures() -> None:
+    """The figures and the chart. A choice in it redraws the whole page: the list of logins and ends is outside."""
+    is_whole = st.session_state.pop(_WHOLE, False)
     _counts()
     _freshness()
     _chart()
-    _breakdown()
+    state = shown_span()
+    key, before = state.key if state else None, st.session_state.get(_LISTED)
+    st.session_state[_LISTED] = key
+    if key != before and not is_whole:
+        st.rerun()
+
+
+def _sessions_by_value() -> None:
+    with st.container():
+        st.fragment(_breakdown, run_every=this_tab().tick)()
 
 
 def _history(presence: Presence, until: datetime, back: int, step: int) -> list[Sample]:
@@ -186,9 +202,10 @@ def _chart() -> None:
     picked = picked or bar_picked()
     if picked is not None:
         kicks_at(curve.samples, picked, window.seconds)
-        login_spike(span_at(curve.samples, picked), curve.samples, is_picked=True)
-    elif free is not None:
-        login_spike(Span(*free), curve.samples, is_picked=False)
+    chosen_span = span_at(curve.samples, picked) if picked is not None else Span(*free) if free else None
+    state = show_span(chosen_span)
+    if state is not None:
+        login_spike(state, curve.samples, is_picked=picked is not None)
     split_chart(window, curve.samples, (end_ms - window.seconds * 1000, end_ms))
     if as_table:
         _as_table(curve, show)

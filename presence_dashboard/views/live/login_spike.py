@@ -1,4 +1,7 @@
-"""The logins of a part of the chart: how many, from where and on what, who, and the way to Sessions and History."""
+"""The logins of a part of the chart: how many, from where and on what, and the way to Sessions and History.
+
+``latest_activity`` lists them.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +17,14 @@ from presence_dashboard.components.figures import show_placeholder
 from presence_dashboard.components.session_facts import time_of_day
 from presence_dashboard.data.session_query import facets_for
 from presence_dashboard.data.store import open_store
-from presence_dashboard.format import cut, exact, name, number
+from presence_dashboard.format import cut, name, number
 from presence_dashboard.roles import Actor, SignedOut
 from presence_dashboard.time_range import format_range
 from presence_dashboard.views.live.free_range import forget_selection
-from presence_dashboard.views.live.latest_activity import LENGTH, event_words, latest, person_row
 from presence_dashboard.views.live.span_logins import (
     MOST,
     SPLITS,
     Record,
-    Span,
-    SpanActivity,
     SpanState,
     logins_counted,
     matches,
@@ -34,21 +34,17 @@ from presence_dashboard.views.live.span_logins import (
 VALUES: Final = 6
 """Values of a field that are shown, before "and N more"."""
 
-_STATE: Final = "live-span"
 _SECTION: Final = 160  # pixels: two on a phone
 
 
-def login_spike(span: Span, samples: Sequence[Sample], *, is_picked: bool) -> None:
-    """Draw the logins and ends of the span, for roles that may see people. is_picked: by a click, with a way back."""
+def login_spike(state: SpanState, samples: Sequence[Sample], *, is_picked: bool) -> None:
+    """Draw the logins of the span, for roles that may see people. is_picked: by a click, with a way back."""
     try:
         actor = access.current(touch=False)
     except SignedOut:
         return  # the connection banner handles it
     if not actor.may("people"):
         return
-    state: SpanState | None = st.session_state.get(_STATE)
-    if state is None or state.span != span:
-        state = st.session_state[_STATE] = SpanState(span)
     state.load(open_store())
     with st.container(border=True, gap="small", key="login-spike"):
         activity = state.reading.value
@@ -57,9 +53,9 @@ def login_spike(span: Span, samples: Sequence[Sample], *, is_picked: bool) -> No
             return
         found = [record for record in activity.logins if matches(record, state.narrowed)]
         is_all = activity.is_whole or bool(state.narrowed)
-        _head(state, len(found) if is_all else max(len(found), logins_counted(samples, span)), is_picked=is_picked)
+        counted = 0 if is_all else logins_counted(samples, state.span)
+        _head(state, max(len(found), counted), is_picked=is_picked)
         _splits(state, found, actor)
-        _list(state, activity, found, actor)
         if not activity.is_whole:
             st.caption(texts.live_span_most(number(MOST)))
 
@@ -119,17 +115,3 @@ def _words(field: str, value: str, found: Sequence[Record]) -> str:
         known = next(record.place for record in found if record.place and record.place.network_id == value)
         return name(cut(texts.provider(known.network, value), 40))
     return name(cut(value, 40))
-
-
-def _list(state: SpanState, activity: SpanActivity, found: Sequence[Record], actor: Actor) -> None:
-    """The newest logins and ends of the span, each with a link to the person."""
-    ends = [end for end in activity.ends if matches(end, state.narrowed)]
-    items = latest(found, ends)
-    with st.container(gap="xxsmall", key="span-list"):
-        for item in items:
-            words = texts.live_kick_row(time_of_day(item.at), event_words(item, actor))
-            person_row(item.record, not actor.sees_names, item.kind, exact(item.at), words)
-    if not items:
-        st.caption(texts.LIVE_SPAN_EMPTY)
-    elif len(found) + len(ends) > LENGTH:
-        st.caption(texts.live_kicks_shown(LENGTH))

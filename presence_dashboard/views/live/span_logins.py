@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+import streamlit as st
+
 from presence_core import Ended, Presence, PresenceError, Sample, Session, SessionFilter, Unavailable
 from presence_dashboard.components import session_facts
 from presence_dashboard.data.shared_reads import now
@@ -22,6 +24,8 @@ KEEP_RUNNING: Final = 9.5
 """Seconds after which a span is read again, and one that has not ended."""
 
 SHORTEST: Final = 60
+
+_STATE: Final = "live-span"
 
 Record = Session | Ended
 
@@ -78,6 +82,11 @@ class SpanState:
     narrowed: dict[str, str] = field(default_factory=dict)  #: field of SPLITS → value
     reading: Reading[SpanActivity] = field(default_factory=Reading)
 
+    @property
+    def key(self) -> tuple[Span, tuple[tuple[str, str], ...]]:
+        """What the reader has chosen. Another choice has another key."""
+        return self.span, tuple(self.narrowed.items())
+
     def load(self, store: Store) -> None:
         """Read the span if it is not fresh. Redis is not asked while the counts cannot be read."""
         if self.reading.is_fresh(KEEP_RUNNING if now() < self.span.until else KEEP, KEEP_FAILURE):
@@ -94,6 +103,22 @@ class SpanState:
             if isinstance(failed, Unavailable):
                 store.counts(fresh=True)  # the next part of the page then does not ask
         self.reading = replace(self.reading, error=error, asked=time.monotonic())
+
+
+def shown_span() -> SpanState | None:
+    """The part of the chart that the page shows, if any: its list of logins and ends is that of this time."""
+    return st.session_state.get(_STATE)
+
+
+def show_span(span: Span | None) -> SpanState | None:
+    """Show this part. Another one begins without a narrowing."""
+    state = shown_span()
+    if span is None:
+        st.session_state.pop(_STATE, None)
+        return None
+    if state is None or state.span != span:
+        state = st.session_state[_STATE] = SpanState(span)
+    return state
 
 
 # -- Split -------------------------------------------------------------------------------------------------------------

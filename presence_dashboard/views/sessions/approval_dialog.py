@@ -6,13 +6,13 @@ refuse, or kick in their own name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Final
 
 import streamlit as st
 
-from presence_core import ApprovalRequest, InvalidArgument, KickPreview, SessionFilter
+from presence_core import ApprovalRequest, InvalidArgument, KickPreview, Session, SessionFilter
 from presence_dashboard import access, texts
 from presence_dashboard.actions import approvals, bulk_kick
 from presence_dashboard.actions.approvals import KickPart, RulePart
@@ -24,12 +24,16 @@ from presence_dashboard.components.notifications import Notification
 from presence_dashboard.components.tickets import ticket_box
 from presence_dashboard.data import history_query
 from presence_dashboard.data.browser_tab import local_time, this_tab, zone
+from presence_dashboard.data.shared_reads import network_names
 from presence_dashboard.data.store import open_store
 from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import code, cut, literal, name, number
 from presence_dashboard.texts import english
 from presence_dashboard.views.sessions.block_form import BlockForm, block_form, follow_started, not_kicked
 from presence_dashboard.views.sessions.bulk_kick_dialog import SAMPLE, is_number, show_matches
+
+OFFERED: Final = 200
+"""Sessions that can be left out one by one: the most that a request may exclude."""
 
 _REVIEW: Final = "approval-review"
 _NUMBER: Final = "approval-number"
@@ -42,6 +46,7 @@ class Review:
     number: int  #: new for every dialog
     request: ApprovalRequest
     block: BlockForm = field(default_factory=BlockForm)
+    asked: PeopleCount | None = None  #: of all that the request reaches: what can be left out
     preview: KickPreview | None = None
     people: PeopleCount | None = None
     failure: str | None = None  #: why it could not be counted
@@ -106,11 +111,13 @@ def _body(review: Review) -> None:
         st.button(texts.BULK_AGAIN, key=f"{review.key}-again", on_click=_count_again, args=(review,))
     elif not review.has_right:
         st.warning(texts.review_no_right(by))
-    elif request.filter is not None and (review.preview is None or not review.preview.total):
+    elif request.filter is not None and (review.asked is None or not review.asked.count):
         st.info(texts.REVIEW_NONE)
     else:
         may_approve = True
     details, rule = _fields(review) if may_approve else (None, None)
+    if request.filter is not None and review.preview is not None and not review.preview.total:
+        details = None  # all are left out
     _answers(review, by, details, rule, disabled=this_tab().away or must_sign_in_again)
 
 
@@ -124,16 +131,72 @@ def _count(review: Review) -> None:
     try:
         review.has_right = approvals.may_still_ask(presence, request)
         if request.filter is not None:
-            preview = bulk_kick.preview(presence, request.filter, request.exclude)
-            review.people = bulk_kick.count_people(presence, preview, frozenset(request.exclude), SAMPLE)
-            review.preview = preview
+            wanted, exclude = _narrowed(review, request.filter), _excluded(review)
+            preview = bulk_kick.preview(presence, wanted, exclude)
+            people = bulk_kick.count_people(presence, preview, frozenset(exclude), OFFERED)
+            review.asked = review.asked or people
+            review.preview, review.people = preview, replace(people, sample=people.sample[:SAMPLE])
         review.failure = None
     except REFUSALS as error:
         review.failure = plain(error)
 
 
 def _count_again(review: Review) -> None:
-    review.preview = review.failure = review.block.preview = None
+    review.preview = review.failure = None
+
+
+def _narrowed(review: Review, asked: SessionFilter) -> SessionFilter:
+    """The filter of the request, with the chosen values of facets."""
+    return replace(asked, **dict(st.session_state.get(f"{review.key}-only", ())))
+
+
+def _excluded(review: Review) -> tuple[str, ...]:
+    """The sessions that the request leaves out, and those that are chosen."""
+    return (*review.request.exclude, *st.session_state.get(f"{review.key}-without", ()))
+
+
+def _values(people: PeopleCount, asked: SessionFilter) -> list[tuple[str, str]]:
+    """Facets and values that some of the sessions have, and the request does not ask for; the most frequent first."""
+    known = [(count, value) for value, count in people.values.items() if getattr(asked, value[0]) is None]
+    return [value for _, value in sorted(known, key=lambda pair: (-pair[0], pair[1]))]
+
+
+def _narrowing(review: Review, asked: SessionFilter, people: PeopleCount) -> None:
+    """Leave out some of the sessions: those without a value, or single ones. Each choice counts again."""
+    key, most = review.key, OFFERED - len(review.request.exclude)
+    chosen: list[tuple[str, str]] = st.session_state.get(f"{key}-only", [])
+    fields = {field for field, _ in chosen}
+    rows = {session.ref: session for session in people.sample}
+    st.multiselect(
+        texts.REVIEW_ONLY,
+        [*chosen, *(value for value in _values(people, asked) if value[0] not in fields)],
+        key=f"{key}-only",
+        format_func=lambda value: _value_words(value[0], value[1], people.values.get(value, 0)),
+        placeholder=texts.REVIEW_ONLY_ALL,
+        on_change=_count_again,
+        args=(review,),
+    )
+    st.multiselect(
+        texts.REVIEW_LEAVE_OUT,
+        list(rows),
+        key=f"{key}-without",
+        format_func=lambda ref: _session_words(rows[ref]),
+        max_selections=max(most, 1),
+        placeholder=texts.REVIEW_LEAVE_OUT_NONE,
+        help=texts.review_leave_out_help(OFFERED),
+        on_change=_count_again,
+        args=(review,),
+    )
+
+
+def _value_words(field: str, value: str, count: int) -> str:
+    shown = texts.provider(network_names().get(value), value) if field == "network" else value
+    return texts.facet_value(texts.labelled(texts.FACET_LABELS[field], literal(cut(shown, 40))), number(count))
+
+
+def _session_words(session: Session) -> str:
+    known = (session.name, session.uid, session.device, session.last_ip)
+    return literal(", ".join(cut(value, 40) for value in known if value))
 
 
 def _fields(review: Review) -> tuple[ActionDetails, RulePart | str | None]:
@@ -145,6 +208,8 @@ def _fields(review: Review) -> tuple[ActionDetails, RulePart | str | None]:
         if review.preview.total != request.sessions:
             by = name(cut(request.by, 40))
             st.caption(texts.review_before(request.sessions, number(request.sessions), by))
+        if review.asked is not None:
+            _narrowing(review, request.filter, review.asked)
     fill_rule(
         key,
         SessionFilter(ip=request.network, country=request.country, app=request.app, app_version=request.app_version),
@@ -219,7 +284,7 @@ def _label(total: int, *, has_rule: bool) -> str:
 def _approve(review: Review, rule: RulePart | None, details: ActionDetails) -> str:
     """Approve and close the dialog; or return why nothing was started."""
     store, request = open_store(), review.request
-    kick = KickPart(review.preview, request.exclude) if review.preview else None
+    kick = KickPart(review.preview, _excluded(review)) if review.preview else None
     try:
         started = approvals.approve(store, request, kick, rule, details)
     except InvalidArgument as error:

@@ -45,10 +45,11 @@ def _card(request: ApprovalRequest, actor: Actor) -> None:
     with st.container(
         horizontal=True, vertical_alignment="center", gap="small", border=True, key=f"request-{request.id}"
     ):
-        details = " · ".join((asked_in_words(request), _state(request)))
+        changes = approvals.changes_in_words(request, actor)
+        details = " · ".join(filter(None, (asked_in_words(request), _state(request), changes)))
         acts = approvals.acts_in_words(request, actor)
         st.html(f'<div class="presence-request"><p>{escape(acts)}</p><p>{escape(details)}</p></div>')
-        if not is_own:
+        if request.state == "open" and not is_own:
             live_button(texts.REQUEST_REVIEW, f"review-{request.id}", _review, request)
         elif request.state == "open":
             live_button(texts.REQUEST_WITHDRAW, f"withdraw-{request.id}", _withdraw, request)

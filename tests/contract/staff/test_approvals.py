@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from presence_core import ApprovalRequest, CorruptData, InvalidArgument, SessionFilter
+from presence_core import ApprovalRequest, ApprovedAct, CorruptData, InvalidArgument, SessionFilter
 from presence_core.operations.staff import approvals as limits
 from tests.conftest import Bed, every_backend, on
 from tests.support.facade import P
@@ -221,3 +222,56 @@ def test_an_erased_person_leaves_requests_and_an_open_one_that_named_them_lapses
     assert found[other.id] == other
     assert found[as_staff.id].by.startswith("forgotten:")
     assert p.export_person(PERSON)["requests"] == []
+
+
+@on("valkey-sync", "redis7-async", "cluster-sync")
+def test_who_approves_may_leave_sessions_out_and_the_audit_has_what_was_asked_and_what_was_approved(p: P) -> None:
+    p.login(PERSON, name="Ada Lovelace", session_id="session-1")
+    wide = SessionFilter(device="iPhone", attributes={"plan": "free"})
+    asked = p.ask_approval(filter=wide, exclude=["ada:session-1"], country="FR", duration=3600, **WHY)
+    narrow = replace(wide, uid=PERSON, attributes={"plan": "free", "site": 2})
+    act = ApprovedAct(
+        sessions=12, reason="Only these", filter=narrow, exclude=("ada:session-1", f"{PERSON}:session-1"), duration=60
+    )
+    approved = p.answer_request(asked.id, "approve", by="grace", approved=act)
+    assert approved == replace(
+        asked, state="approved", answered_by="grace", answered_at=approved.answered_at, approved=act
+    ), "what was asked stays as it was"
+    assert p.approval_requests() == [approved]
+    [later, earlier] = p.audit()
+    assert (later.reason, earlier.reason) == ("Only these", "Stolen cards")
+    assert later.outcome.endswith(f", narrowed to 12 sessions, filter {narrow.to_json()}")
+    assert earlier.outcome.endswith(f"filter {wide.to_json()}")
+    assert p.erase(PERSON, by="dpo", reason="asked").complete
+    [request] = p.approval_requests()
+    assert request.approved is not None
+    assert request.approved.exclude == ("ada:session-1",)
+    assert request.approved.filter is not None
+    assert request.approved.filter.uid != PERSON
+
+
+@on("valkey-sync", "redis7-async")
+def test_no_one_approves_a_kick_that_reaches_a_session_beyond_the_request(p: P) -> None:
+    wide = SessionFilter(device="iPhone", attributes={"plan": "free"}, idle_for=60)
+    asked = p.ask_approval(filter=wide, exclude=["ada:session-1"], **WHY)
+    good = ApprovedAct(sessions=1, reason="why", filter=wide, exclude=("ada:session-1",))
+    for field, wrong in (
+        ("filter", {"filter": SessionFilter(device="iPhone", attributes={"plan": "free"})}),
+        ("filter", {"filter": replace(wide, device="Android")}),
+        ("filter", {"filter": replace(wide, attributes={"site": 2})}),
+        ("filter", {"filter": None}),
+        ("exclude", {"exclude": ("bob:session-2",)}),
+        ("duration", {"duration": 60}),
+    ):
+        with pytest.raises(InvalidArgument) as refused:
+            p.answer_request(asked.id, "approve", by="grace", approved=replace(good, **wrong))
+        assert (refused.value.field, refused.value.code) == (field, "conflicts")
+    rule = p.ask_approval(network="203.0.113.0/24", **WHY)
+    with pytest.raises(InvalidArgument, match=r"^filter must have each condition"):
+        p.answer_request(rule.id, "approve", by="grace", approved=good)
+    assert states(p) == ["open", "open"]
+    for kept in (good, ApprovedAct(sessions=1, reason="why", duration=60)):
+        request = asked if kept.filter else rule
+        assert p.answer_request(request.id, "approve", by="grace", approved=kept).approved == kept
+    with pytest.raises(InvalidArgument, match="must be of a known request"):
+        p.answer_request("unknown-request", "approve", by="grace", approved=good)

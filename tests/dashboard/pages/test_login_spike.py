@@ -80,10 +80,8 @@ def headline(app: AppTest) -> str:
 
 
 def people(app: AppTest) -> list[str]:
-    """The people of the list of the span, which is above that of the latest logins and ends."""
-    named = [dict(parse_qsl(query))["q"] for _, query in links(app) if query.startswith("q=")]
-    latest: Any = open_store()._shared["live-news"].reading.value
-    return named[: len(named) - len(latest.items)]
+    """The people of the one list of logins and ends, which is that of the span."""
+    return [dict(parse_qsl(query))["q"] for _, query in links(app) if query.startswith("q=")]
 
 
 def address_of(app: AppTest, label: str) -> dict[str, str]:

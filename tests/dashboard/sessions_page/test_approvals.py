@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from redis import Redis
 from streamlit.testing.v1 import AppTest
 
-from presence_core import OutcomeUnknown, Presence, SessionFilter, Unavailable
+from presence_core import InvalidArgument, OutcomeUnknown, Presence, SessionFilter, Unavailable
 from presence_dashboard import access, texts
 from presence_dashboard.actions import approvals, block_rules, bulk_kick, kick_and_block
 from presence_dashboard.actions.block_rules import RuleDetails
@@ -20,6 +24,8 @@ from presence_dashboard.format import number
 from presence_dashboard.roles import Actor, Denied
 from tests.dashboard.conftest import log_in, refs, table, tick, toasts, uids
 from tests.support.servers import Server
+
+ROOT = Path(__file__).parents[3]
 
 SAM = Actor("sam", "support", bulk_limit=2, can_ask=True)
 GRACE = Actor("grace", "admin", can_ask=True)
@@ -275,6 +281,55 @@ def test_an_admin_changes_the_texts_and_approves_and_both_names_are_in_the_audit
     assert "and it has started." in words(app.run())
 
 
+def test_an_admin_leaves_sessions_out_and_the_asker_reads_what_was_approved(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [spared, *_] = log_in(presence, 3)
+    presence.login("user-phone", device="iPhone", name="Someone")
+    request_id = asked(presence)
+    act_as(monkeypatch, GRACE)
+    key = review(app, request_id)
+    shown = app.multiselect(key=f"{key}-only").options
+    assert f"{texts.FACET_LABELS['device']}: iPhone · 1" in shown
+    app.multiselect(key=f"{key}-only").set_value([("device", "iPhone")]).run()
+    app.multiselect(key=f"{key}-without").set_value([spared.session.ref]).run()
+    assert texts.review_kick(1, "1") in [button.label for button in app.button]
+    app.multiselect(key=f"{key}-only").set_value([]).run()
+    assert texts.review_kick(3, "3") in [button.label for button in app.button], "the choices stay"
+    app.text_area(key=f"{key}-reason").set_value("Only these")
+    approve(app, key, "3")
+    assert not app.exception
+    [request] = presence.approval_requests()
+    assert (request.state, request.sessions, request.reason) == ("done", 4, "Stolen cards")
+    assert request.approved is not None
+    assert (request.approved.sessions, request.approved.exclude) == (3, (spared.session.ref,))
+    [job] = presence.jobs().items
+    bulk_kick.wait_for(job.id, 30)
+    assert presence.validate(spared.token)
+    assert presence.counts().sessions == 1
+    act_as(monkeypatch, SAM)
+    assert texts.request_changed("Kick 3 sessions") in words(app.run())
+    assert "Only these" in words(app)
+
+
+def test_with_four_eyes_no_one_approves_a_wide_rule_that_was_not_asked_for(
+    presence: Presence, monkeypatch: pytest.MonkeyPatch, app: AppTest
+) -> None:
+    log_in(presence, 3)
+    request_id = asked(presence)
+    act_as(monkeypatch, EVE)
+    monkeypatch.setattr(access, "require_fresh", access.require)
+    [request] = presence.approval_requests()
+    assert request.filter is not None
+    kick = approvals.KickPart(presence.preview_kick(request.filter))
+    rule = approvals.RulePart({"country": "FR"}, 0, 60, "FR")
+    with pytest.raises(Denied, match="needs a second person"):
+        approvals.approve(open_store(), request, kick, rule, ActionDetails("why"))
+    assert states(presence) == ["open"]
+    assert presence.block_rules() == []
+    assert request.id == request_id
+
+
 def test_an_admin_refuses_with_a_word_that_the_asker_reads(
     app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -379,6 +434,54 @@ def test_a_process_that_dies_after_the_approval_leaves_a_request_that_says_so(
     assert "It is starting." in words(app.run())
     change(server, presence, request_id, answered_at=str(int(time.time() * 1000) - 61_000))
     assert "did not record a result" in words(app.run())
+
+
+APPROVER = """
+import os, signal, sys
+from presence_core import Presence
+from presence_dashboard import access
+from presence_dashboard.actions import approvals, bulk_kick
+from presence_dashboard.actions.kick_and_block import ActionDetails
+from presence_dashboard.data.store import Store
+from presence_dashboard.roles import Actor
+
+url, step = sys.argv[1:]
+access.require_fresh = lambda right, *, action: Actor("grace", "admin")
+module, name = {"before the start": (bulk_kick, "start_as"), "after the start": (approvals, "_record")}[step]
+setattr(module, name, lambda *args, **named: os.kill(os.getpid(), signal.SIGKILL))
+bulk_kick.run_in_background = lambda *args: None  # the worker is to run it
+store = Store(lambda: Presence.from_url(url))
+[request] = store.presence.approval_requests()
+kick = approvals.KickPart(store.presence.preview_kick(request.filter))
+approvals.approve(store, request, kick, None, ActionDetails(request.reason))
+"""
+
+
+@pytest.mark.parametrize("step", ["before the start", "after the start"])
+def test_a_process_killed_between_approval_and_start_loses_nothing_and_starts_nothing_twice(
+    app: AppTest, server: Server, presence: Presence, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    log_in(presence, 3)
+    request_id = asked(presence)
+    process = subprocess.run([sys.executable, "-c", APPROVER, server.url, step], cwd=ROOT, capture_output=True)
+    assert process.returncode == -signal.SIGKILL, process.stderr.decode()
+    [request] = presence.approval_requests()
+    assert (request.state, request.answered_by, request.reason) == ("approved", "grace", "Stolen cards")
+    with pytest.raises(InvalidArgument, match="this one is approved"):
+        presence.answer_request(request_id, "approve", by="eve")
+    started = step == "after the start"
+    jobs = presence.jobs().items
+    assert len(jobs) == started
+    for job in jobs:
+        assert [presence.run_job(job.id).job.kicked for _ in range(2)] == [3, 3]  # type: ignore[union-attr]
+    assert presence.counts().sessions == (0 if started else 3)
+    assert len(presence.ended().items) == (3 if started else 0)
+    change(server, presence, request_id, answered_at=str(int(time.time() * 1000) - 61_000))
+    for actor in (SAM, GRACE):
+        act_as(monkeypatch, actor)
+        assert "Check the bulk kicks and the block rules before you ask again." in words(app.run())
+    app.button(key=f"hide-request-{request_id}").click().run()
+    assert "did not record a result" not in words(app)
 
 
 def test_a_failed_start_is_recorded_and_an_unknown_one_stays_approved(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from presence_core import AuditFact, SessionFilter
+from presence_core import ApprovedAct, AuditFact, SessionFilter
 from tests.support.expected.bad_input import (
     BY,
     CONTROL,
@@ -21,6 +22,7 @@ from tests.support.expected.bad_input import (
 )
 
 _GOOD: dict[str, Any] = {"by": "staff", "reason": "test"}
+_ACT: Any = ApprovedAct(sessions=1, reason="test")
 _NAME = "name must be text of 1 to 128 bytes"
 _PRINTABLE = "name must be 1 to 128 bytes of printable text, with no space at either end"
 
@@ -119,7 +121,7 @@ def _of_requests() -> list[Case]:
     cases += [Case("ask_approval", (), good | {"lapse_after": value}, lapse) for value in (*numbers, 59, 604_801)]
     seconds = "duration must be whole seconds from 1 to 315360000 (10 years)"
     cases += [Case("ask_approval", (), good | {"duration": value}, seconds) for value in (0, -1, 1.5, "60", True)]
-    refs = "exclude must be a list of refs"
+    refs, act = "exclude must be a list of refs", {"by": "eve"}
     cases += [Case("ask_approval", (), good | {"exclude": value}, refs) for value in ("a:session-1", b"a", None, 5)]
     cases += [
         Case("ask_approval", (), bare, "filter must be given, or what a block rule refuses, or both"),
@@ -133,6 +135,12 @@ def _of_requests() -> list[Case]:
         Case("ask_approval", (), good | {"exclude": ["a:session-1"] * 201}, "exclude must be at most 200 refs"),
         Case("answer_request", ("request-1", "allow"), {"by": "staff"},
              'answer must be "approve" or "refuse" or "withdraw"'),
+        Case("answer_request", ("request-1", "approve"), {"by": "staff", "approved": {"sessions": 1}},
+             'approved must be an ApprovedAct, with the answer "approve"'),
+        Case("answer_request", ("request-1", "withdraw"), {"by": "staff", "approved": _ACT},
+             'approved must be an ApprovedAct, with the answer "approve"'),
+        Case("answer_request", ("request-1", "approve"), act | {"approved": replace(_ACT, sessions=-1)}, whole),
+        Case("answer_request", ("request-1", "approve"), act | {"approved": replace(_ACT, exclude="a:b")}, refs),
         Case("finish_request", ("request-1",), {"by": "staff", "outcome": "x", "failed": 1},
              "failed must be True or False"),
     ]  # fmt: skip

@@ -6,12 +6,13 @@
 -- include: staff/audit_facts
 -- KEYS: 1 approvals 2 audit
 -- ARGV: 1 now|'' 2 audit cap 3 id 4 approve|refuse|withdraw|lapse|done|failed 5 by 6 word|'' 7 outcome|''
---   8 seconds that the key is kept
+--   8 seconds that the key is kept 9 facts of what is approved instead, JSON|'' 10… field, value: what is approved
+--   instead
 -- returns: {1: changed; 0: no such request; -1: not possible from its state; -2: one's own; -3: not one's own,
 --   the request|''}
 -- A request that has lapsed is written as such by the first call after its end, whatever the answer is.
 local approvals, audit = unpack(KEYS)
-local given_now, audit_cap, id, answer, by, word, outcome, keep = unpack(ARGV, 1, ARGS)
+local given_now, audit_cap, id, answer, by, word, outcome, keep, more_facts = unpack(ARGV, 1, ARGS)
 local now = clock(given_now)
 local bad = foreign('HLEN', approvals, 'XLEN', audit)
 if bad then return bad end
@@ -38,6 +39,7 @@ if lapses then
   request.answered_at = request['until']
 elseif from == 'open' then
   request.answered_by, request.answered_at, request.word = by, ms(now), word
+  for i = ARGS + 1, #ARGV, 2 do request[ARGV[i]] = ARGV[i + 1] end
 else
   request.outcome = outcome
 end
@@ -49,9 +51,13 @@ redis.call('HSET', approvals, id, record)
 redis.call('EXPIRE', approvals, keep)
 if to ~= 'done' then -- the bulk kick or the rule has an entry of its own
   local facts = type(request.facts) == 'string' and request.facts or '[]'
-  if to == 'failed' then
-    facts = string.sub(facts, 1, -2) .. ',' .. string.sub(write_facts({'request_failed', 'error', outcome}), 2)
+  if to == 'failed' then more_facts = write_facts({'request_failed', 'error', outcome}) end
+  if (to == 'failed' or to == 'approved') and more_facts ~= '' then
+    facts = string.sub(facts, 1, -2) .. ',' .. string.sub(more_facts, 2)
   end
-  write_audit_entry(audit, audit_cap, ms(now), actor, action, {reason = said, ticket = request.ticket}, 'facts', facts)
+  local filter = to == 'approved' and request.approved_filter
+  if to == 'approved' and said == '' then said = request.approved_reason end
+  write_audit_entry(audit, audit_cap, ms(now), actor, action, {reason = said, ticket = request.ticket},
+                    'facts', facts, unpack(filter and {'filter', filter} or {}))
 end
 return {lapses and answer ~= 'lapse' and -1 or 1, record}
