@@ -6,8 +6,8 @@
 -- include: sessions/list_on_behalf
 -- include: sessions/end_session
 -- include: staff/audit_entry
--- KEYS: 1 sessions 2 deadlines 3 closing 4 meta 5 audit, or the bulk job 6 devices 7 sessions on behalf of users 8… the record of
---       each session; then the messages of sign-ins that are required of them
+-- KEYS: 1 sessions 2 deadlines 3 closing 4 meta 5 audit, or the bulk job 6 devices 7 sessions on behalf of users
+--       8… the record of each session; then the messages of sign-ins that are required of them
 -- ARGV: 1 now|'' 2 record TTL 0|1 3 most audit entries 4 uid 5 by 6 reason 7 session id|'' (of the audit entry)
 --       8 idle s|'' 9 absolute s|'' (each session keeps its own) 10 the most of an absolute timeout on behalf of the
 --       user, s 11 only shorten 0|1 12 audit (an entry)|job (it counts the changed sessions) 13 logins before, ms|''
@@ -68,8 +68,9 @@ end
 if longest.core then extend_devices({ttl = ttl == '1'}, devices, longest.core) end
 for i = 8 + number, #KEYS do redis.call('EXPIRE', KEYS[i], longest.absolute + 86400, 'GT') end
 if recorded_by == 'audit' then
-  write_audit_entry(recorder, max_audit, ms(now), by, 'change_timeouts', {uid = uid, session = session, reason = reason},
-                    'changed', #found, 'idle', given_idle, 'absolute', given_absolute)
+  write_audit_entry(recorder, max_audit, ms(now), by, 'change_timeouts',
+                    {uid = uid, session = session, reason = reason}, 'changed', #found, 'idle', given_idle,
+                    'absolute', given_absolute)
 elseif number_of_new > 0 then
   redis.pcall('HINCRBY', recorder, 'kicked', number_of_new) -- a value that is no number stops no change
   redis.call('EXPIRE', recorder, 7776000, 'NX') -- as kick_sessions.lua does

@@ -35,7 +35,7 @@ ROUTES: list[tuple[str, str, str, Any, int]] = [
         "/v1/timeouts",
         "kick",
         {"filter": {"device": "x"}, "idle_timeout": 60, "reason": "test", "expected": 0},
-        200,
+        202,
     ),
     ("POST", "/v1/heartbeats", "record", {"refs": ["ada:session-1"]}, 200),
     ("PATCH", "/v1/users/ada/sessions/session-1", "record", {"attributes": {"a": 1}}, 200),
