@@ -141,11 +141,11 @@ def _figures(preview: TimeoutsPreview, which: str, actor: Actor) -> None:
 
 def _form(request: _Request, preview: TimeoutsPreview, *, is_disabled: bool) -> None:
     key = request.number
+    reason = st.text_area(
+        texts.REASON, key=f"bulk-timeouts-reason-{key}", max_chars=500, height=72, help=texts.REASON_HELP
+    )
+    ticket = ticket_box(f"bulk-timeouts-ticket-{key}")
     with st.form(f"bulk-timeouts-{key}", border=False, enter_to_submit=False):
-        reason = st.text_area(
-            texts.REASON, key=f"bulk-timeouts-reason-{key}", max_chars=500, height=72, help=texts.REASON_HELP
-        )
-        ticket = ticket_box(f"bulk-timeouts-ticket-{key}")
         with st.container(key="dialog-foot"):
             problem = st.container()
             with st.container(horizontal=True, gap="small"):
@@ -185,5 +185,6 @@ def _start(request: _Request, preview: TimeoutsPreview, reason: str, ticket: str
     except REFUSALS as error:
         return texts.action_failed(plain(error))
     bulk_kick_progress.follow(job)
+    this_tab().acted += 1  # the list shows when sessions expire
     _close()
     st.rerun()
