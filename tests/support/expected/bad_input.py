@@ -308,6 +308,11 @@ def _of_timeouts_where(fields: dict[str, list[tuple[Any, str]]]) -> list[Case]:
     for method, good, checked in (
         ("preview_timeouts", given, timeouts),
         ("change_timeouts_where", given | {"by": "staff", "reason": "test", "expected": 9}, fields),
+        (
+            "start_timeouts",
+            given | {"by": "staff", "reason": "test", "expected": 9},
+            {field: values for field, values in fields.items() if field != "on_progress"},
+        ),
     ):
         for field, values in checked.items():
             cases += [Case(method, (asked,), good | {field: value}, sentence) for value, sentence in values]
