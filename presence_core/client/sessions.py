@@ -384,8 +384,9 @@ class SessionsMethods(Client):
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[Ended]:
-        """Ended sessions and why they ended, all users' or one user's, latest end first, as long as that is kept. Those
-        of one user include sessions that wait for a sweep: past their deadline they are "expired", at that time.
+        """Ended sessions and why they ended, all users' or one user's, latest end first, as long as that is kept. They
+        include sessions that wait for a sweep: past their deadline they are "expired", at that time. Those that
+        ``revoke_before`` has ended are there before the sweep for one user only.
 
         reason: of the end. by: the person who ended it. since, until: the end is at or after ``since`` and before
         ``until``; aware datetimes or Unix seconds. limit: 1…1000.
