@@ -8,7 +8,7 @@ import pytest
 
 from presence_core import KickResult, OutcomeUnknown, Presence, SessionFilter, Settings, Worker
 from presence_core.models import NO_RUNNER
-from tests.cli.conftest import Run, without_times
+from tests.cli.conftest import Run, table_of, without_times
 from tests.conftest import Bed, on
 from tests.support.facade import P
 from tests.support.fair_clock import PATIENT

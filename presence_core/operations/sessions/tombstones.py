@@ -201,8 +201,7 @@ def _rows(ctx: Context, entries: list[Entry]) -> Op[list[_End | None]]:
 
 
 def _pending_ends(ctx: Context, pending: dict[tuple[Shard, str], dict[str, int]]) -> Op[list[tuple[_End, int]]]:
-    """The ends of sessions whose tombstone is still to be written, by `closing` or by their deadline, and their places.
-    """
+    """The ends of sessions whose tombstone is still to be written, by `closing` or their deadline, and their places."""
     if not pending:
         return []
     replies = yield [read_call(ctx, shard, uid, sids) for (shard, uid), sids in pending.items()]

@@ -205,7 +205,8 @@ def test_a_session_begins_is_seen_and_ends(bed: Bed) -> None:
     assert s.ask("PATCH", place, {"aliases": None}).json()["aliases"] == []
     assert s.get("/v1/people?text=bea")["items"][0]["uid"] == "ada"
     assert s.ask("PATCH", "/v1/users/ada", {"name": "Cat"}).json() == {"changed": 2}
-    assert s.ask("PATCH", "/v1/users/ada", {"name": 5, "aliases": ["cat@example.org"]}).json() == {"changed": 2}
+    assert problem(s.ask("PATCH", "/v1/users/ada", {"name": 5}), 422)["field"] == "name"
+    assert s.ask("PATCH", "/v1/users/ada", {"name": "\n", "aliases": ["cat@example.org"]}).json() == {"changed": 2}
     assert s.get(place)["name"] is None, "what does not fit is left out, as at a login"
     assert s.ask("PATCH", "/v1/users/nobody", {"name": "Cat"}).json() == {"changed": 0}
     problem(s.ask("PATCH", "/v1/users/ada", {}), 422)
