@@ -126,8 +126,8 @@ def test_change_timeouts_of_all_that_match(p: P, run: Run) -> None:
     assert (code, out.partition(" is ")[2]) == (0, "done: 2 of 3 sessions have new timeouts, by sue: kiosk\n")
     done = json.loads(run(*change, *why, "--yes", "--expected", "3", "--json")[1])
     assert [done[name] for name in ("kind", "idle_timeout", "kicked", "total")] == ["timeouts", 300, 1, 3]
-    listed = table_of(run("jobs")[1])
-    assert (listed[0][1], [row[1] for row in listed[1:]]) == ("WHAT", ["timeouts", "timeouts"])
+    heading, *jobs = table_of(run("jobs")[1])[:3]
+    assert (heading[1], [row[1] for row in jobs]) == ("WHAT", ["timeouts", "timeouts"])
     assert {session.idle_timeout for session in p.iter_sessions()} == {300}
     assert {entry.by for entry in p.audit()} == {"sue"}
     assert run("change-timeouts", "--device", "tv", "--idle-timeout", "5", *why)[0] == 1

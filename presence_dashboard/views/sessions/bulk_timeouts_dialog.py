@@ -145,18 +145,17 @@ def _form(request: _Request, preview: TimeoutsPreview, *, is_disabled: bool) -> 
         texts.REASON, key=f"bulk-timeouts-reason-{key}", max_chars=500, height=72, help=texts.REASON_HELP
     )
     ticket = ticket_box(f"bulk-timeouts-ticket-{key}")
-    with st.form(f"bulk-timeouts-{key}", border=False, enter_to_submit=False):
-        with st.container(key="dialog-foot"):
-            problem = st.container()
-            with st.container(horizontal=True, gap="small"):
-                confirmed = st.form_submit_button(
-                    texts.timeouts_confirm(preview.total, number(preview.total)),
-                    key=f"bulk-timeouts-confirm-{key}",
-                    type="primary",
-                    disabled=is_disabled,
-                    on_click=_confirmed,
-                )
-                cancelled = st.form_submit_button(texts.CANCEL, key=f"bulk-timeouts-cancel-{key}")
+    with st.form(f"bulk-timeouts-{key}", border=False, enter_to_submit=False), st.container(key="dialog-foot"):
+        problem = st.container()
+        with st.container(horizontal=True, gap="small"):
+            confirmed = st.form_submit_button(
+                texts.timeouts_confirm(preview.total, number(preview.total)),
+                key=f"bulk-timeouts-confirm-{key}",
+                type="primary",
+                disabled=is_disabled,
+                on_click=_confirmed,
+            )
+            cancelled = st.form_submit_button(texts.CANCEL, key=f"bulk-timeouts-cancel-{key}")
     if cancelled:
         _close()
         st.rerun()

@@ -14,8 +14,9 @@ from presence_core.operations.bulk_kick.jobs import KNOWN_NEEDS
 from presence_core.operations.bulk_kick.runner import Run
 from presence_core.scripts.staff import CHANGE_TIMEOUTS
 from tests.conftest import Bed, every_topology, on
-from tests.contract.bulk_kick.test_jobs import Held, steps, work
+from tests.contract.bulk_kick.test_jobs import Held, steps
 from tests.support.facade import P
+from tests.support.workers import work
 
 BY: dict[str, Any] = {"by": "Grace Hopper", "reason": "kiosks"}
 PHONES = SessionFilter(device="phone")

@@ -125,11 +125,12 @@ def test_what_is_no_text_is_refused_and_removes_nothing(p: P, bed: Bed) -> None:
     before = bed.dump()
     for field in (*NEW, *CLIENT):
         for value in (42, b"x", True, 1.5):
+            change: dict[str, Any] = {field: value}
             with pytest.raises(InvalidArgument, match=f"^{field} must be "):
-                p.update_session("ada", "session-1", **{field: value})
+                p.update_session("ada", "session-1", **change)
             if field in NEW:
                 with pytest.raises(InvalidArgument, match=f"^{field} must be "):
-                    p.update_person("ada", **{field: value})
+                    p.update_person("ada", **change)
     assert bed.dump() == before
 
 
