@@ -38,7 +38,7 @@ def test_notifications_that_are_turned_off_and_on_are_noticed(site: Site) -> Non
 
 def test_a_server_that_does_not_say_its_settings_is_scanned(site: Site) -> None:
     site.notify(ALL)
-    site.server.command(*"ACL SETUSER no-config on >secret ~* &* +@all -config".split())
+    site.server.command(*["ACL", "SETUSER", "no-config", "on", ">secret", "~*", "&*", "+@all", "-config"])
     try:
         site.access = site.url.replace("redis://", "redis://no-config:secret@")
         mirror = site.mirror(every=0.1)
