@@ -64,6 +64,7 @@ class Mirror:
         name: str = "",
         rate: int = 5_000,
         every: float | None = None,
+        lists_visitors: bool = False,
     ) -> None:
         """site: for this mirror alone. rate: keys of the site that are read in a second at most. every: seconds from
         the end of one scan to the next."""
@@ -77,7 +78,7 @@ class Mirror:
         self._site, self._store, self._rate = site, store, rate
         self.name = name or f"{store.name} {store.prefix}".strip()
         self._digests = Digests(key, self.name)
-        self.reconciler = Reconciler(self._presence, site, store, self._digests)
+        self.reconciler = Reconciler(self._presence, site, store, self._digests, lists_visitors=lists_visitors)
         self._stop = threading.Event()
         self._every = every
         self._cursor = ""  # of our events

@@ -64,15 +64,15 @@ class Store:
             return read(raw.value)
         return {name: read(value) for name, value in raw.value.items() if value is not None}
 
-    def read(self, raw: RawSession) -> SiteSession | None:
-        """The session; None if it has no user. Raises Unreadable."""
+    def read(self, raw: RawSession, visitor: str = "") -> SiteSession | None:
+        """The session; None if it has no user. visitor: who counts as its user then. Raises Unreadable."""
         data = self.data(raw)
         if not isinstance(data, dict):
             raise Unreadable("no session")
         if self.marks and value_at(data, self.marks) is None:
             raise Unreadable("no session of this store")
-        uid = text_at(data, self.uid)
-        if uid is None:
+        uid = text_at(data, self.uid) or visitor
+        if not uid:
             return None
         login_at = seconds_at(data, self.login)
         lifetime = value_at(data, self.lifetime)

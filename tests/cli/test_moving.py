@@ -73,8 +73,8 @@ def only(presence: Presence, uid: str) -> Any:
 
 
 def test_each_block_of_the_page_is_tested() -> None:
-    assert set(BLOCKS) == {"rollout", "setup", "django-db", "django-cache", "flask-session", "flask-middleware", "express",
-                           "redis-sessions", "last-seen", "jwt"}  # fmt: skip
+    assert set(BLOCKS) == {"rollout", "setup", "django-db", "django-cache", "flask-session", "flask-middleware",
+                           "express", "redis-sessions", "last-seen", "jwt"}  # fmt: skip
     assert len(re.findall("^```python", DOCUMENT.read_text("utf-8"), re.MULTILINE)) == len(BLOCKS)
     for name, block in BLOCKS.items():
         lines = [line for line in block.splitlines() if line and not line.startswith(("import ", "from "))]

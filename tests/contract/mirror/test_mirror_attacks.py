@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import signal
 import subprocess
@@ -66,6 +67,31 @@ def test_a_kicked_session_whose_user_cannot_be_read_any_more_stops_no_other_kick
 )
 def test_the_acl_line_has_what_a_kick_needs_under_another_prefix(store: str, prefix: str, has: str) -> None:
     assert has in acl_line(replace(BY_NAME[store], prefix=prefix), 0).split()
+
+
+@pytest.mark.parametrize("lists", [True, False])
+def test_sessions_without_a_user_are_listed_if_asked_for(site: Site, lists: bool) -> None:
+    site.notify(ALL)
+    key, empty = "sess:nobody-1", json.dumps({"cookie": {"originalMaxAge": 1000}, "ip": "203.0.113.9"})
+    for number in range(2):
+        site.redis.set(f"sess:nobody-{number}", empty, ex=3600)
+    mirror = site.mirror(lists_visitors=lists)
+    scan(mirror)
+    until(mirror, lambda: site.presence.mirrors()[0].without_user == 2)
+    found = {mirror.reconciler.key_of[each.session_id]: each for each in site.presence.iter_sessions()}
+    assert len(found) == (2 if lists else 0)
+    if lists:
+        visitor = found[key.encode()]
+        assert (visitor.uid[:8], visitor.ip) == ("visitor-", "203.0.113.9")
+        site.presence.kick(visitor.uid, by="sam", reason="test")
+        until(mirror, lambda: not site.redis.exists(key))
+        site.redis.set(key, empty, ex=3600)
+        until(mirror, lambda: not site.redis.exists(key))
+    site.sign_in("ada", "nobody-1")
+    until(mirror, lambda: "ada" in _uids(site))
+    site.sign_in("eve", "nobody-0")
+    until(mirror, lambda: _uids(site) == ["ada", "eve"])
+    assert site.redis.exists(key)
 
 
 @pytest.mark.parametrize("step", ["before", "after"])
