@@ -79,12 +79,12 @@ def with_prefix_of(store: Store, key: bytes) -> Store | None:
 
 def lines(look: Look, site_of: Mapping[str, SiteStore], url_name: str) -> Iterator[str]:
     """What is printed. site_of: by the name of a store, how its keys are read."""
-    yield f"Looked at {look.looked_at:,} keys{'' if look.is_whole else ' (there are more)'}."
+    yield f"Looked at {look.looked_at:,} {_keys(look.looked_at)}{'' if look.is_whole else ' (there are more)'}."
     yield _notifications(look.flags)
     for entry in look.found:
         store = entry.store
         yield ""
-        yield f"{store.title}: {entry.keys:,} keys that begin with {store.prefix!r}"
+        yield f"{store.title}: {entry.keys:,} {_keys(entry.keys)} that begin with {store.prefix!r}"
         if store.refused:
             yield f"  {store.refused}."
             continue
@@ -100,6 +100,10 @@ def lines(look: Look, site_of: Mapping[str, SiteStore], url_name: str) -> Iterat
         yield f"  its ACL user: {acl_line(store, site.database, is_cluster=site.is_cluster)}"
     if not look.found:
         yield "No sessions of a store that is known were found. Describe it in a file: --map FILE (docs/mirror.md)."
+
+
+def _keys(number: int) -> str:
+    return "key" if number == 1 else "keys"
 
 
 def _notifications(flags: str | None) -> str:
