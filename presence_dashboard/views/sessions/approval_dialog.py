@@ -155,6 +155,13 @@ def _excluded(review: Review) -> tuple[str, ...]:
     return (*review.request.exclude, *st.session_state.get(f"{review.key}-without", ()))
 
 
+def _chosen(review: Review) -> None:
+    """Count again. A filter asks for one value of a facet: the latest that was chosen."""
+    key = f"{review.key}-only"
+    st.session_state[key] = [*{field: (field, value) for field, value in st.session_state[key]}.values()]
+    _count_again(review)
+
+
 def _values(people: PeopleCount, asked: SessionFilter) -> list[tuple[str, str]]:
     """Facets and values that some of the sessions have, and the request does not ask for; the most frequent first."""
     known = [(count, value) for value, count in people.values.items() if getattr(asked, value[0]) is None]
@@ -173,7 +180,7 @@ def _narrowing(review: Review, asked: SessionFilter, people: PeopleCount) -> Non
         key=f"{key}-only",
         format_func=lambda value: _value_words(value[0], value[1], people.values.get(value, 0)),
         placeholder=texts.REVIEW_ONLY_ALL,
-        on_change=_count_again,
+        on_change=_chosen,
         args=(review,),
     )
     st.multiselect(
