@@ -39,6 +39,8 @@ def fields(**values: object) -> dict[str, object]:
 
 def printable(text: str) -> str:
     """Text on one line, safe for a terminal: escapes, line breaks and direction marks become their code point."""
+    if text.isprintable():
+        return text
     return "".join(char if char.isprintable() else f"\\u{{{ord(char):x}}}" for char in text)
 
 
@@ -170,7 +172,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def _time_of(record: logging.LogRecord) -> str:
-    return f"{datetime.fromtimestamp(record.created, UTC):%Y-%m-%dT%H:%M:%S}.{int(record.msecs):03d}Z"
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 _FORMATS: Final[Mapping[str, type[logging.Formatter]]] = {"text": TextFormatter, "json": JsonFormatter}

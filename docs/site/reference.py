@@ -43,7 +43,7 @@ PYTHON_PAGES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
             "Session", "Login", "Validation", "ValidationPassed", "ValidationFailed", "FailureCode", "Ended",
             "EndReason", "EndCause", "SignInResult", "PublicBlock", "Page", "Person", "Place", "Counts", "Sample",
             "Event", "EventKind", "DistantLogin", "KickResult", "KickPreview", "MatchedPerson", "Job", "JobState",
-            "JobErrorCode", "TimeoutsPreview", "TimeoutsChange",
+            "JobErrorCode", "JobKind", "TimeoutsPreview", "TimeoutsChange",
             "Block", "BlockRule", "BlockRuleKind", "BlockRulePreview", "AuditEntry", "AuditFact",
             "StaffMember", "StaffRole", "SavedItem", "SavedKind", "ApprovalRequest", "ApprovalState", "ApprovedAct",
             "ApprovalAnswer", "Viewer", "Remark", "EraseReport", "SweepReport",

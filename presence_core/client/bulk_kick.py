@@ -12,7 +12,6 @@ from presence_core.errors import Unavailable
 from presence_core.filters import SessionFilter
 from presence_core.models import Job, KickPreview, KickResult, Page, TimeoutsChange, TimeoutsPreview
 from presence_core.operations.bulk_kick import bulk_timeouts, creation, jobs, kick_refs, states
-from presence_core.operations.bulk_kick.bulk_timeouts import Walk
 from presence_core.operations.bulk_kick.runner import Run
 from presence_core.scripts.calls import Op
 
@@ -22,13 +21,6 @@ Progress = Callable[[Job], object]
 
 def _note_job(error: Unavailable, job_id: str) -> None:
     error.add_note(f"Job {job_id} is kept: a worker or run_job continues it; cancel_job ends it.")
-
-
-def _note_walk(error: Unavailable, walk: Walk) -> None:
-    error.add_note(
-        f"Of {walk.change.total:,} sessions, {walk.change.matched:,} were reached, perhaps some more: "
-        "call again to change the rest."
-    )
 
 
 class BulkKickMethods(Client):
@@ -111,7 +103,7 @@ class BulkKickMethods(Client):
         return self._run(operation)
 
     def run_job(self, job_id: str, *, on_progress: Progress | None = None) -> KickResult:
-        """Continue a job here, to its end. See ``kick_where``.
+        """Continue a job here, to its end. See ``kick_where``. Of timeouts, ``.count`` is how many were changed.
 
         If another process runs it, this follows that process, and takes over if it has been silent for 10 s. It
         waits for ``not_before``. A job that is paused or has ended is only read. Raises InvalidArgument for a job of a
@@ -158,46 +150,74 @@ class BulkKickMethods(Client):
         reason: str,
         expected: int,
         only_shorten: bool = False,
+        ticket: str | None = None,
         pace: int | None = None,
         on_progress: Callable[[TimeoutsChange], object] | None = None,
     ) -> TimeoutsChange:
-        """Change the timeouts of every session that matches, in batches of at most 200, and return when all is done.
+        """Change the timeouts of every session that matches, as a job that runs here to its end.
 
-        **This is no stored job**: no worker continues it. If this process dies, or this raises Unavailable, some
-        sessions are changed; call again. A session that has the timeouts already stays as it is.
-
-        idle_timeout, absolute_timeout, by, reason: as for ``change_timeouts``. filter, expected, pace: as for
+        idle_timeout, absolute_timeout, by, reason: as for ``change_timeouts``. filter, expected, ticket, pace: as for
         ``kick_where``: with the filter of a preview, sessions that begin after the preview are not changed. If more
-        than ``expected`` match now, nothing happens; if more match later, it stops there (InvalidArgument, code
-        "more_match"). only_shorten: leave each session alone of which a timeout would be longer; the others are
-        changed. on_progress: called with what has been done after each batch; with asyncio a plain function, called on
-        the event loop.
+        than ``expected`` match now, nothing happens (InvalidArgument); if more are to change later, the job stops there
+        as failed. only_shorten: leave each session alone of which a timeout would be longer; the others are
+        changed. A session that has the timeouts already stays as it is. on_progress: called with what has been done
+        after each batch of at most 200; with asyncio a plain function, called on the event loop.
 
-        The audit has an entry with the filter and the number of matches before the first change, and one with the
-        outcome at the end. A failover loses no change that this client holds, as of ``change_timeouts``. Cost: that of
-        ``count_sessions``; then one page and O(200·log N) a batch, in about five round trips.
+        The result has the figures of this process. Its ``job`` has the state: another client may pause or cancel
+        it, and then this returns at once. If Redis does not answer for longer than ``settings.timeout``, this raises
+        Unavailable; a worker or ``run_job`` continues the job, also after this process dies. The audit has an
+        entry with the filter at the start, and one with the outcome at the end. A failover loses no change that this
+        client holds, as of ``change_timeouts``. Cost: that of ``count_sessions``; then one page and O(200·log N) a
+        batch, in about five round trips.
         """
         check.callback("on_progress", on_progress)
+        token = self._ctx.new_id()
         operation = bulk_timeouts.start(
             self._ctx, filter,
             idle_timeout=idle_timeout, absolute_timeout=absolute_timeout, by=by, reason=reason, expected=expected,
-            only_shorten=only_shorten, pace=pace,
+            only_shorten=only_shorten, ticket=ticket, pace=pace, token=token,
         )  # fmt: skip
-        return self._walk(operation, on_progress)
+        return self._change_new(operation, token, on_progress)
+
+    def start_timeouts(
+        self,
+        filter: SessionFilter,
+        *,
+        idle_timeout: int | None = None,
+        absolute_timeout: int | None = None,
+        by: str,
+        reason: str,
+        expected: int,
+        only_shorten: bool = False,
+        ticket: str | None = None,
+        pace: int | None = None,
+    ) -> Job:
+        """``change_timeouts_where``, but a worker runs the job: this only writes it. Cost: that of ``count_sessions``.
+
+        A worker of a version without such jobs leaves it to a newer one.
+        """
+        operation = bulk_timeouts.start(
+            self._ctx, filter,
+            idle_timeout=idle_timeout, absolute_timeout=absolute_timeout, by=by, reason=reason, expected=expected,
+            only_shorten=only_shorten, ticket=ticket, pace=pace,
+        )  # fmt: skip
+        return self._run(operation)
 
     def jobs(self, *, limit: int = 50, cursor: str | None = None) -> Page[Job]:
-        """A page of the bulk kicks, newest first; limit is 1…1000. Kept for 30 days after their end, at most 1,000.
+        """A page of the bulk kicks and bulk changes of timeouts, newest first; limit is 1…1000.
+
+        They are kept for 30 days after their end, at most 1,000.
 
         Cost: O(P·limit), two round trips.
         """
         return self._run(jobs.jobs(self._ctx, limit, cursor))
 
     def job(self, job_id: str) -> Job | None:
-        """A bulk kick and its progress, or None. Cost: O(P), one round trip."""
+        """A bulk job and its progress, or None. Cost: O(P), one round trip."""
         return self._run(jobs.job(self._ctx, job_id))
 
     def pause_job(self, job_id: str, *, by: str) -> Job:
-        """Pause a bulk kick: once this has returned, it ends no session.
+        """Pause a bulk job: once this has returned, it ends and changes no session.
 
         Until then, and after an error, a batch may still be running: call it again. Raises InvalidArgument for a job
         that has ended or does not exist. A job that is paused for 30 days is deleted. A failover may undo it, also
@@ -206,28 +226,20 @@ class BulkKickMethods(Client):
         return self._run(states.change_state(self._ctx, "pause", job_id, by))
 
     def resume_job(self, job_id: str, *, by: str) -> Job:
-        """Resume a paused bulk kick: a worker continues it, or ``run_job`` does. See ``pause_job``."""
+        """Resume a paused bulk job: a worker continues it, or ``run_job`` does. See ``pause_job``."""
         return self._run(states.change_state(self._ctx, "resume", job_id, by))
 
     def cancel_job(self, job_id: str, *, by: str) -> Job:
-        """End a bulk kick for good: once this has returned, it ends no session. Ended sessions stay ended. A
+        """End a bulk job for good: once this has returned, it ends and changes no session. What it did stays. A
         failover may undo it, as it may a pause. See ``pause_job``."""
         return self._run(states.change_state(self._ctx, "cancel", job_id, by))
 
-    def _walk(self, operation: Op[Walk], on_progress: Callable[[TimeoutsChange], object] | None) -> TimeoutsChange:
-        walk = self._run(operation)
-        while not walk.over:
-            begin = time.monotonic()
-            try:
-                wait = self._run(walk.step())
-            except Unavailable as error:
-                _note_walk(error, walk)
-                raise
-            if on_progress:
-                on_progress(walk.change)
-            if not walk.over:
-                time.sleep(max(0.0, begin + wait - time.monotonic()))
-        return walk.change
+    def _change_new(
+        self, operation: Op[Job], token: str, on_progress: Callable[[TimeoutsChange], object] | None
+    ) -> TimeoutsChange:
+        run = Run(self._ctx, self._run(operation).id, token)
+        self._run_to_end(run, on_progress and (lambda _: on_progress(run.change)))
+        return run.change
 
     def _run_new(self, operation: Op[Job], token: str, on_progress: Progress | None) -> KickResult:
         return self._run_to_end(Run(self._ctx, self._run(operation).id, token), on_progress)
@@ -255,28 +267,19 @@ class AsyncBulkKickMethods(AsyncClient):
     kick_refs = awaited(BulkKickMethods.kick_refs)
     preview_timeouts = awaited(BulkKickMethods.preview_timeouts)
     change_timeouts_where = awaited(BulkKickMethods.change_timeouts_where)
+    start_timeouts = awaited(BulkKickMethods.start_timeouts)
     jobs = awaited(BulkKickMethods.jobs)
     job = awaited(BulkKickMethods.job)
     pause_job = awaited(BulkKickMethods.pause_job)
     resume_job = awaited(BulkKickMethods.resume_job)
     cancel_job = awaited(BulkKickMethods.cancel_job)
 
-    async def _walk(
-        self, operation: Op[Walk], on_progress: Callable[[TimeoutsChange], object] | None
+    async def _change_new(
+        self, operation: Op[Job], token: str, on_progress: Callable[[TimeoutsChange], object] | None
     ) -> TimeoutsChange:
-        walk = await self._run(operation)
-        while not walk.over:
-            begin = time.monotonic()
-            try:
-                wait = await self._run(walk.step())
-            except Unavailable as error:
-                _note_walk(error, walk)
-                raise
-            if on_progress:
-                on_progress(walk.change)
-            if not walk.over:
-                await asyncio.sleep(max(0.0, begin + wait - time.monotonic()))
-        return walk.change
+        run = Run(self._ctx, (await self._run(operation)).id, token)
+        await self._run_to_end(run, on_progress and (lambda _: on_progress(run.change)))
+        return run.change
 
     async def _run_new(self, operation: Op[Job], token: str, on_progress: Progress | None) -> KickResult:
         return await self._run_to_end(Run(self._ctx, (await self._run(operation)).id, token), on_progress)

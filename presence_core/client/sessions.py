@@ -229,11 +229,12 @@ class SessionsMethods(Client):
         """Change a live session by its id, without a new login: after a change of name or email, or an update of the
         app. What is not given stays (``...``); None removes a name, the aliases, a device, an app or its version.
 
-        attributes: as in ``update``. The others: as in ``login``; what does not fit is cut or left out. Lists,
-        ``facets`` and searches follow at once: the new name finds the session, the old one does not. ``people`` and
-        searches go on finding a user by the names of their other sessions: ``update_person`` changes those too. Token,
-        login time and place in lists stay. No limit is applied; a limit per device counts the session by its new device
-        from the next login on. The session does not count as seen, and no event is sent. The call may be repeated.
+        attributes: as in ``update``. The others: as in ``login``; text that does not fit is cut or left out, and what
+        is no text is refused (InvalidArgument). Lists, ``facets`` and searches follow at once: the new name finds the
+        session, the old one does not. ``people`` and searches go on finding a user by the names of their other
+        sessions: ``update_person`` changes those too. Token, login time and place in lists stay. No limit is applied; a
+        limit per device counts the session by its new device from the next login on. The session does not count as
+        seen, and no event is sent. The call may be repeated.
 
         Cost: O(attributes), one round trip; one or two more for device, app or app_version; O(S) and five more if the
         name or the aliases change.
@@ -384,8 +385,9 @@ class SessionsMethods(Client):
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[Ended]:
-        """Ended sessions and why they ended, all users' or one user's, latest end first, as long as that is kept. Those
-        of one user include sessions that wait for a sweep: past their deadline they are "expired", at that time.
+        """Ended sessions and why they ended, all users' or one user's, latest end first, as long as that is kept. They
+        include sessions that wait for a sweep: past their deadline they are "expired", at that time. Those that
+        ``revoke_before`` has ended are there before the sweep for one user only.
 
         reason: of the end. by: the person who ended it. since, until: the end is at or after ``since`` and before
         ``until``; aware datetimes or Unix seconds. limit: 1…1000.

@@ -29,6 +29,7 @@ from presence_core.models.choices import (
     FailureCode,
     FindingLevel,
     JobErrorCode,
+    JobKind,
     JobState,
     ListOrder,
     SavedKind,

@@ -12,6 +12,8 @@ OddLogin = Literal["new_device", "distant"]
 
 JobState = Literal["running", "paused", "cancelled", "done", "failed"]
 
+JobKind = Literal["kick", "timeouts"]
+"""What a bulk job does with the sessions that match."""
 JobErrorCode = Literal["more_match", "not_ended", "unconfirmed", "damaged"]
 """``more_match``: more sessions match than were expected. ``not_ended``: another program's value is in the place
 of some sessions. ``unconfirmed``: a failover may have undone some ends. ``damaged``: the job cannot be read."""

@@ -14,6 +14,7 @@ from presence_core.models.choices import (
     JOB_STATES,
     STAFF_ROLES,
     JobErrorCode,
+    JobKind,
     JobState,
     SavedKind,
     StaffRole,
@@ -23,7 +24,8 @@ from presence_core.schema.conditions import MatchedField
 
 JOB_FIELDS: Final = (
     "state", "by", "reason", "message", "ticket", "filter", "total", "expected", "examined", "pace", "created",
-    "updated", "finished", "not_before", "error", "error_code",
+    "updated", "finished", "not_before", "idle_timeout", "absolute_timeout", "error", "error_code", "kind",
+    "only_shorten",
 )  # fmt: skip
 
 BLOCK_FIELDS: Final = ("by", "reason", "message", "ticket", "at", "until", "changed")
@@ -114,15 +116,16 @@ class TimeoutsPreview:
 
 @dataclass(frozen=True, slots=True)
 class TimeoutsChange:
-    """A bulk change of timeouts: how far it has come, and what it has done."""
+    """A bulk change of timeouts: how far this process has come with it, and what it has done."""
 
     filter: SessionFilter  #: limited to sessions that had begun before it
     total: int  #: sessions that matched at its begin
-    matched: int = 0  #: sessions that it has come to
+    matched: int = 0  #: sessions that this process has come to
     shortened: int = 0  #: sessions of which it made a timeout shorter, and none longer
     lengthened: int = 0  #: sessions of which it made a timeout longer
     ended: int = 0  #: sessions that were older than their new timeout. Counted above, too
     skipped: int = 0  #: sessions of which a timeout would be longer, left alone because of ``only_shorten``
+    job: Job | None = None  #: its state: another process may have paused or cancelled it, and may have done a part
 
     @property
     def changed(self) -> int:
@@ -132,7 +135,7 @@ class TimeoutsChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A bulk kick. It is kept for 30 days after its end."""
+    """A bulk kick, or a bulk change of timeouts. It is kept for 30 days after its end."""
 
     id: str
     state: JobState
@@ -142,21 +145,25 @@ class Job:
     ticket: str | None
     filter: SessionFilter  #: stored at the start; it matches only sessions that began before the job
     total: int  #: sessions that matched at its start, without the excluded ones
-    expected: int  #: maximum number of sessions that it may end
-    kicked: int  #: sessions that it has ended, each counted once
+    expected: int  #: maximum number of sessions that it may end or change
+    kicked: int  #: sessions that it has ended, or whose timeouts it has changed, each counted once
     examined: int  #: entries of the list, or of an index, that it has read
     pace: int | None  #: maximum sessions per second
     created: datetime
     updated: datetime  #: when a process last worked on it or changed its state
     finished: datetime | None  #: None: it is running or paused
     error: str | None  #: why it failed, a sentence; of one that is done, what is not confirmed after a failover
-    not_before: datetime | None = None  #: no session is ended before this time; None: it began at once
+    not_before: datetime | None = None  #: no session is ended or changed before this time; None: it began at once
     error_code: JobErrorCode | None = None  #: the error, for programs; None also for one that an older version wrote
+    kind: JobKind = "kick"  #: "timeouts": it changes timeouts, and ends only sessions that are older than the new ones
+    idle_timeout: int | None = None  #: the new one, seconds; None: each session keeps its own, or it is a kick
+    absolute_timeout: int | None = None  #: the same
+    only_shorten: bool = False  #: it leaves each session alone of which a timeout would be longer
 
     @property
     def left(self) -> int:
-        """Sessions that matched at its start and that it has not ended. Of a job that is done, they had already ended,
-        or no longer matched."""
+        """Sessions that matched at its start and that it has not ended or changed. Of a job that is done, they had
+        already ended, no longer matched, or had these timeouts."""
         return max(0, self.total - self.kicked)
 
     @property
@@ -167,8 +174,8 @@ class Job:
     @classmethod
     def from_reply(cls, job_id: str, row: Sequence[bytes | None], asked: SessionFilter, kicked: int) -> Job:
         """Decode the values of JOB_FIELDS. Raises ValueError or OverflowError for what was never written so."""
-        state, by, reason, message, ticket, _, *numbers, error, raw_code = row
-        total, expected, examined, pace, created, updated, finished, not_before = (
+        state, by, reason, message, ticket, _, *numbers, error, raw_code, kind, only_shorten = row
+        total, expected, examined, pace, created, updated, finished, not_before, idle, absolute = (
             int(raw) if raw else None for raw in numbers
         )
         if text(state or b"") not in JOB_STATES or total is None or expected is None or created is None:
@@ -192,6 +199,10 @@ class Job:
             error=optional_text(error),
             not_before=None if not_before is None else moment(not_before),
             error_code=next((code for code in JOB_ERROR_CODES if code.encode() == raw_code), None),
+            kind="timeouts" if kind == b"timeouts" else "kick",
+            idle_timeout=idle,
+            absolute_timeout=absolute,
+            only_shorten=only_shorten == b"1",
         )
 
 

@@ -211,7 +211,7 @@ class Entry:
 class ZsetPart(ShardPart):
     """One shard's part of a ZSET by time. The order (time, member) is total, so one position serves all shards."""
 
-    __slots__ = ("_before", "_behind", "_keys", "_most", "_shard", "_since", "complete_from")
+    __slots__ = ("_before", "_behind", "_is_past", "_keys", "_most", "_shard", "_since", "complete_from")
 
     def __init__(
         self,
@@ -223,12 +223,15 @@ class ZsetPart(ShardPart):
         *,
         meta: str | None = None,
         most: int | None = None,
+        is_past: bool = False,
     ) -> None:
-        """meta, of a list of ends: tells from when on it is complete. most: entries that the list may hold."""
+        """meta, of a list of ends: tells from when on it is complete. most: entries that the list may hold. is_past:
+        only entries whose time is not in the future."""
         super().__init__()
         self._keys = (key,) if meta is None else (key, meta)
         self._most = "" if most is None else most
         self.complete_from = 0  #: ms; what is older may have gone before its time
+        self._is_past = int(is_past)
         self._shard = shard
         self._since = "-inf" if since is None else str(since)
         self._before = "+inf" if before is None else str(before)
@@ -236,7 +239,8 @@ class ZsetPart(ShardPart):
         self._behind: tuple[str | bytes, bytes] = (score, member.encode("utf-8", "surrogateescape"))
 
     def call(self, ctx: Context, size: int) -> Call:
-        return call_of(READ_NEWEST, self._keys, ctx.now, size, *self._behind, self._since, self._before, self._most)
+        return call_of(READ_NEWEST, self._keys, ctx.now, size, *self._behind, self._since, self._before, self._most,
+                       self._is_past)  # fmt: skip
 
     def take(self, reply: list[Any], size: int) -> None:
         part = READ_NEWEST.reply(reply)

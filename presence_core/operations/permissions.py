@@ -43,7 +43,7 @@ BULK_KICK_NEEDS: Final = _commands(
     "hexists", "hget", "hmget", "smembers", "smismember", "zmscore",
 )  # fmt: skip
 
-BULK_TIMEOUTS_NEEDS: Final = _commands((CHANGE_TIMEOUTS, WRITE_AUDIT))
+BULK_TIMEOUTS_NEEDS: Final = _commands((CLAIM_JOB, RAISE_JOB_FENCE, CHANGE_TIMEOUTS, CLOSE_JOB), "hget", "hmget")
 
 
 def require(shards: Iterable[Shard], commands: Iterable[str]) -> Op[None]:

@@ -62,10 +62,18 @@ FACTS: Final[Mapping[str, Form]] = {
         "job {job}: {count} session matches, at most {most} may be ended",
         "job {job}: {count} sessions match, at most {most} may be ended",
     ),
+    "timeouts_started": Form(
+        "job {job}: {count} session matches, timeouts of at most {most} may change",
+        "job {job}: {count} sessions match, timeouts of at most {most} may change",
+    ),
     "job_paused": Form("job {job}: paused"),
     "job_resumed": Form("job {job}: resumed"),
     "job_cancelled": Form("job {job}: cancelled"),
     "job_ended": Form("job {job}: {kicked} of {count} session ended", "job {job}: {kicked} of {count} sessions ended"),
+    "job_changed": Form(
+        "job {job}: timeouts of {kicked} of {count} session changed",
+        "job {job}: timeouts of {kicked} of {count} sessions changed",
+    ),
     "job_lost": Form("job {job}: {count} session ended", "job {job}: {count} sessions ended"),
     "then_cancelled": Form("then it was cancelled"),
     "then_failed": Form("then it failed: {error}"),

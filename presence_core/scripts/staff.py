@@ -49,10 +49,13 @@ class TimeoutsReply(NamedTuple):
     now: int
     changed: list[ChangedSession]
     longer: str = ""  #: the timeout that would be longer, so that nothing was changed
+    is_fenced: bool = False  #: the epoch of the bulk job has ended, so nothing was changed
 
 
-def _decode_timeouts(reply: Sequence[Any]) -> TimeoutsReply:
+def _decode_timeouts(reply: Sequence[Any] | int) -> TimeoutsReply:
     """Decode a reply of staff/change_timeouts.lua."""
+    if isinstance(reply, int):
+        return TimeoutsReply(0, [], is_fenced=True)
     first, *rest = reply
     if not rest:
         return TimeoutsReply(0, [], first.decode())

@@ -1,4 +1,4 @@
-"""Bulk kicks: preview, start as a job, follow, pause, resume and cancel.
+"""Bulk kicks and bulk changes of timeouts: preview, start as a job, follow, pause, resume and cancel.
 
 A worker runs the job. This process runs it as well, in a thread, because a site may have no worker; two runners of a
 job do no harm. A job continues after the tab is closed, and after this process ends.
@@ -14,11 +14,22 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Literal
 
-from presence_core import Job, KickPreview, Page, Presence, PresenceError, Session, SessionFilter
-from presence_dashboard import access
+from presence_core import (
+    Job,
+    JobKind,
+    KickPreview,
+    Page,
+    Presence,
+    PresenceError,
+    Session,
+    SessionFilter,
+    TimeoutsPreview,
+)
+from presence_dashboard import access, texts
 from presence_dashboard.actions.kick_and_block import ActionDetails, require_within_limit
 from presence_dashboard.data.session_query import FACETS
 from presence_dashboard.data.store import Reading, Store
+from presence_dashboard.roles import Denied
 
 STALLED_AFTER: Final = 15.0
 """Seconds without an update after which no runner seems to run a job. A runner updates its job every few seconds."""
@@ -129,18 +140,52 @@ def start_as(store: Store, by: str, preview: KickPreview, spared: Iterable[str],
     return job
 
 
-def audit_name(command: JobCommand) -> str:
-    """The name of a command in the audit of denials. Resuming a job counts as a kick."""
-    return "kick_where" if command == "resume" else f"{command}_job"
+def preview_timeouts(
+    presence: Presence, matching: SessionFilter, idle: int | None, absolute: int | None
+) -> TimeoutsPreview:
+    """What a bulk change of timeouts (s) would do."""
+    access.require("bulk", action="change_timeouts_where")
+    return presence.preview_timeouts(matching, idle_timeout=idle, absolute_timeout=absolute)
+
+
+def start_timeouts(
+    store: Store, preview: TimeoutsPreview, idle: int | None, absolute: int | None, reason: str, ticket: str | None
+) -> Job:
+    """Start the previewed change of timeouts. Without the right to lengthen, each session stays as it is of which a
+    timeout would be longer. Raises as ``start``."""
+    access.require_fresh("bulk", action="change_timeouts_where")
+    actor = require_within_limit(store.presence, preview.total, action="change_timeouts_where")
+    if actor.four_eyes is not None:
+        raise Denied(texts.TIMEOUTS_FOUR_EYES)
+    job = store.presence.start_timeouts(
+        preview.filter,
+        idle_timeout=idle,
+        absolute_timeout=absolute,
+        by=actor.name,
+        reason=reason,
+        ticket=ticket,
+        expected=preview.total,
+        only_shorten=not actor.may("lengthen"),
+        pace=pace_of(preview.total),
+    )
+    run_in_background(store, job.id)
+    return job
+
+
+def audit_name(command: JobCommand, kind: JobKind) -> str:
+    """The name of a command in the audit of denials. Resuming a job counts as beginning it."""
+    if command != "resume":
+        return f"{command}_job"
+    return "kick_where" if kind == "kick" else "change_timeouts_where"
 
 
 def control_job(store: Store, job: Job, command: JobCommand) -> Job:
     """Pause, resume or cancel a job of any staff member."""
     presence = store.presence
     if command == "resume":
-        actor = require_within_limit(presence, job.expected, action="kick_where", begun=True)
+        actor = require_within_limit(presence, job.expected, action=audit_name(command, job.kind), begun=True)
     else:
-        actor = access.require("bulk", action=audit_name(command))
+        actor = access.require("bulk", action=audit_name(command, job.kind))
     commands: dict[JobCommand, Callable[..., Job]] = {
         "pause": presence.pause_job, "resume": presence.resume_job, "cancel": presence.cancel_job,
     }  # fmt: skip

@@ -18,7 +18,7 @@ COLUMNS: Final[Mapping[HistoryView, tuple[str, ...]]] = {
     "blocks": ("at", "until", "uid", "by", "reason", "message", "ticket"),
     "jobs": (
         "id", "created", "finished", "state", "by", "reason", "message", "ticket", "filter", "total", "expected",
-        "kicked", "not_before", "error",
+        "kicked", "not_before", "error", "kind", "idle_timeout", "absolute_timeout",
     ),
     "staff": ("at", "by", "action", "count", "uid", "session_id", "outcome", "reason", "message", "ticket"),
 }  # fmt: skip

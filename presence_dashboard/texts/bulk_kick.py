@@ -1,4 +1,4 @@
-"""The bulk kick: its dialog and its progress."""
+"""The bulk kick and the bulk change of timeouts: their dialogs and their progress."""
 
 from __future__ import annotations
 
@@ -84,6 +84,12 @@ BULK_JOB_HIDE: Final = "Hide"
 bulk_job_progress: Final = Sentence("Bulk kick {state}: {kicked} of {total} as of {clock} · {by} · {reason}")
 
 
+timeouts_job_progress: Final = Sentence(
+    "Change of timeouts {state}: {kicked} of {total} as of {clock} · {by} · {reason}"
+)
+JOB_PROGRESS: Final = {"kick": bulk_job_progress, "timeouts": timeouts_job_progress}
+
+
 def bulk_job_result(state: str, kicked: str, total: str) -> str:
     if state == "cancelled":
         sentence = _("Bulk kick cancelled: {kicked} of {total} kicked.")
@@ -94,13 +100,59 @@ def bulk_job_result(state: str, kicked: str, total: str) -> str:
     return sentence.format(kicked=kicked, total=total)
 
 
+def timeouts_job_result(state: str, changed: str, total: str) -> str:
+    if state == "cancelled":
+        sentence = _("Change of timeouts cancelled: {changed} of {total} changed.")
+    elif state == "failed":
+        sentence = _("Change of timeouts failed: {changed} of {total} changed.")
+    else:
+        sentence = _("Change of timeouts done: {changed} of {total} changed.")
+    return sentence.format(changed=changed, total=total)
+
+
+JOB_RESULT: Final = {"kick": bulk_job_result, "timeouts": timeouts_job_result}
+
+
 JOB_ERRORS: Final[dict[JobErrorCode, str]] = {
-    "more_match": "More sessions match than were counted. The rest was not kicked: count again.",
+    "more_match": "More sessions match than were counted. Nothing was done to the rest: count again.",
     "not_ended": "Some sessions could not be kicked. Tell your administrator, then kick again.",
-    "unconfirmed": "A server was replaced meanwhile: some of these kicks may be undone. Count again in a minute.",
-    "damaged": "The record of this bulk kick cannot be read. Sessions that it has ended stay ended.",
+    "unconfirmed": "A server was replaced meanwhile: some of this may be undone. Count again in a minute.",
+    "damaged": "The record of this job cannot be read. Sessions that it has ended stay ended.",
 }
 bulk_job_missed: Final = Counted(
     "1 session had already ended or no longer matched.", "{shown} sessions had already ended or no longer matched."
 )
 bulk_job_left: Final = Counted("1 session was not kicked.", "{shown} sessions were not kicked.")
+timeouts_job_missed: Final = Counted(
+    "1 session had ended, or keeps its times.", "{shown} sessions had ended, or keep their times."
+)
+timeouts_job_left: Final = Counted("1 session was not changed.", "{shown} sessions were not changed.")
+JOB_MISSED: Final = {"kick": bulk_job_missed, "timeouts": timeouts_job_missed}
+JOB_LEFT: Final = {"kick": bulk_job_left, "timeouts": timeouts_job_left}
+
+# -- Bulk changes of timeouts ------------------------------------------------------------------------------------------
+
+TIMEOUTS_ALL: Final = "Change timeouts of all…"
+TIMEOUTS_ALL_HELP: Final = "Shows for how many sessions a time would be shorter or longer, before anything changes."
+TIMEOUTS_ALL_TITLE: Final = "Change the timeouts of all matching sessions?"
+TIMEOUTS_ALL_TITLE_EVERYONE: Final = "Change the timeouts of everyone?"
+TIMEOUT_SAME: Final = "Unchanged"
+timeouts_found: Final = Counted(
+    "**{shown}** session matches as of {clock}: {which}. Later logins are not affected.",
+    "**{shown}** sessions match as of {clock}: {which}. Later logins are not affected.",
+)
+timeouts_of_newest: Final = Sentence("The figures are of the newest {shown} of them.")
+timeouts_figures: Final = Sentence(
+    "**{shortened}** would end earlier, **{lengthened}** later; **{ended}** would end at once."
+)
+timeouts_skipped: Final = Counted(
+    "1 session would end later and stays as it is.", "{shown} sessions would end later and stay as they are."
+)
+TIMEOUTS_NOTHING: Final = "No session would change."
+timeouts_over: Final = Sentence("Your role can change up to {most} sessions at once. Add a filter.")
+TIMEOUTS_FOUR_EYES: Final = (
+    "Here bulk changes need a second person, and a change of timeouts cannot be asked for. Change the sessions of one "
+    "person at a time."
+)
+timeouts_confirm: Final = Counted("Change {shown} session", "Change {shown} sessions")
+TIMEOUTS_STARTED: Final = "The change of timeouts has started. It continues if you close this tab."

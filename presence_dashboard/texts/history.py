@@ -11,7 +11,7 @@ HISTORY_VIEW: Final = "What to show"
 HISTORY_ALT: Final = {
     "ended": "Ended sessions, newest first",
     "blocks": "Blocked people, newest block first",
-    "jobs": "Bulk kicks, newest first",
+    "jobs": "Bulk kicks and bulk changes of timeouts, newest first",
     "staff": "Staff actions, newest first",
 }
 HISTORY_VIEWS: Final = {
@@ -67,6 +67,9 @@ _BULK_STEPS: Final = {
     "kick_where_resume": "Bulk kick resumed",
     "kick_where_cancel": "Bulk kick cancelled",
     "change_timeouts_where_start": "Bulk change of timeouts started",
+    "change_timeouts_where_pause": "Bulk change of timeouts paused",
+    "change_timeouts_where_resume": "Bulk change of timeouts resumed",
+    "change_timeouts_where_cancel": "Bulk change of timeouts cancelled",
 }
 
 
@@ -82,7 +85,7 @@ HISTORY_CLEAR: Final = "Clear filters"
 
 HISTORY_STATE: Final = "State"
 HISTORY_PROGRESS: Final = "Progress"
-HISTORY_KICKED: Final = "Kicked"
+HISTORY_KICKED: Final = "Ended or changed"
 HISTORY_TOTAL: Final = "Of"
 HISTORY_OPEN_END: Final = "until unblocked"
 
@@ -133,8 +136,9 @@ JOB_STATES: Final = {
     "failed": "failed",
 }
 JOB_CANCEL: Final = "Cancel …"
-JOB_CANCEL_EXPLAINED: Final = "Sessions that it has ended stay ended. A cancelled bulk kick cannot be resumed."
-JOB_CANCEL_CONFIRM: Final = "Cancel this bulk kick"
-JOB_GONE: Final = "This bulk kick is no longer stored."
-job_progress: Final = Sentence("{state} · {kicked} of {total} sessions ended")
-job_steered: Final = Sentence("The bulk kick is now {state}.")
+JOB_CANCEL_EXPLAINED: Final = "What it has done stays done. A cancelled job cannot be resumed."
+JOB_CANCEL_CONFIRM: Final = "Cancel this job"
+JOB_GONE: Final = "This job is no longer stored."
+JOB_KINDS: Final = {"kick": "Kick", "timeouts": "Timeouts"}
+job_progress: Final = Sentence("{state} · {kicked} of {total} sessions")
+job_steered: Final = Sentence("The job is now {state}.")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-from presence_core import Worker
+from presence_core import Worker, __version__
+from presence_core.cli.bug_report import without_names
 from tests.cli.conftest import Run, table_of
 from tests.conftest import Bed, on
 from tests.support.facade import P
@@ -94,3 +96,45 @@ def test_the_doctor_names_a_command_that_the_server_does_not_have(
         code, _, err = run("kick", "ada", "--by", "sam", "--reason", "test")
         assert code != 0
         assert "does not permit this: the server does not have the command 'expire'" in err
+
+
+@on("valkey-sync", "cluster-sync")
+def test_a_report_has_versions_servers_settings_and_findings_and_no_names(
+    p: P, bed: Bed, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    p.login("ada", name="Ada Lovelace", ip="198.51.100.7")
+    monkeypatch.setenv("PRESENCE_KEEP_EXPIRED", "60")
+    monkeypatch.setenv("PRESENCE_ON_LIMIT", "reject")
+    code, out, err = run("doctor", "--report")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0].startswith(f"presence_core {__version__}, Python 3.")
+    assert "redis " in lines[1]
+    assert "keep_expired=60" in lines[2]
+    assert "on_limit=reject" in lines[2]
+    assert "namespace: set" in lines[2]
+    assert lines[3].startswith(f"Topology: {'cluster' if bed.is_cluster else 'one server'}; schema ")
+    assert any(re.match(r"Node 1: Valkey \d+\.\d+\.\d+, role master, memory \d+", line) for line in lines)
+    assert "warning: worker: No worker has ever run here" in out
+    addresses = [node.address for node in p.health().nodes]
+    assert not [name for name in ("Ada", "198.51", bed.namespace, *addresses) if name in out]
+    assert len(json.loads(run("doctor", "--report", "--json")[1])) == len(lines)
+
+
+def test_a_report_while_redis_is_unavailable_has_the_versions_and_no_address(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRESENCE_REDIS_URL", "redis://sam:hunter2@127.0.0.1:1")
+    code, out, _ = run("doctor", "--report")
+    assert code == 0
+    assert out.startswith(f"presence_core {__version__}")
+    assert out.splitlines()[-1].startswith("Health: Unavailable")
+    assert not [name for name in ("sam", "hunter2", "127.0.0.1") if name in out]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["10.1.2.3:6379 is slow", "[fd00::1]:6379 is slow", "cache-1.internal:6379 is slow", "/run/redis.sock is slow"],
+)
+def test_a_report_leaves_out_what_looks_like_an_address_or_a_path(text: str) -> None:
+    assert without_names(text, {}) == "<address> is slow"

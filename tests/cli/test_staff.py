@@ -8,7 +8,7 @@ import pytest
 
 from presence_core import KickResult, OutcomeUnknown, Presence, SessionFilter, Settings, Worker
 from presence_core.models import NO_RUNNER
-from tests.cli.conftest import Run, without_times
+from tests.cli.conftest import Run, table_of, without_times
 from tests.conftest import Bed, on
 from tests.support.facade import P
 from tests.support.fair_clock import PATIENT
@@ -122,10 +122,12 @@ def test_change_timeouts_of_all_that_match(p: P, run: Run) -> None:
     )  # fmt: skip
     assert run(*change, *why, "--yes", "--expected", "2")[0] == 2
     assert [entry.action for entry in p.audit()] == []
-    assert run(*change, *why, "--only-shorten", "--expected", "3", typed="3\n")[:2] == (
-        0, "Changed 2 sessions of 3: 2 shorter, 0 longer, 1 left alone; 0 ended.\n"
-    )  # fmt: skip
-    assert json.loads(run(*change, *why, "--yes", "--expected", "3", "--json")[1])["lengthened"] == 1
+    code, out, _ = run(*change, *why, "--only-shorten", "--expected", "3", typed="3\n")
+    assert (code, out.partition(" is ")[2]) == (0, "done: 2 of 3 sessions have new timeouts, by sue: kiosk\n")
+    done = json.loads(run(*change, *why, "--yes", "--expected", "3", "--json")[1])
+    assert [done[name] for name in ("kind", "idle_timeout", "kicked", "total")] == ["timeouts", 300, 1, 3]
+    heading, *jobs = table_of(run("jobs")[1])[:3]
+    assert (heading[1], [row[1] for row in jobs]) == ("WHAT", ["timeouts", "timeouts"])
     assert {session.idle_timeout for session in p.iter_sessions()} == {300}
     assert {entry.by for entry in p.audit()} == {"sue"}
     assert run("change-timeouts", "--device", "tv", "--idle-timeout", "5", *why)[0] == 1

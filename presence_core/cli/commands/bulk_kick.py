@@ -1,4 +1,4 @@
-"""Bulk kicks: ``presence kick-refs`` names sessions; ``kick-where`` starts a job, ``jobs`` and ``job`` control jobs."""
+"""Bulk kicks: ``presence kick-refs`` names sessions; ``kick-where`` starts a job. ``jobs`` and ``job`` control jobs."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from presence_core.errors import PresenceError
 from presence_core.models import NO_RUNNER, Job, KickPreview, plain
 
 _COLUMNS: Final = {
-    "STARTED (UTC)": "created", "STATE": "state", "ENDED": "kicked", "OF": "total", "BY": "by", "REASON": "reason",
-    "TICKET": "ticket", "JOB": "id",
+    "STARTED (UTC)": "created", "WHAT": "kind", "STATE": "state", "DONE": "kicked", "OF": "total", "BY": "by",
+    "REASON": "reason", "TICKET": "ticket", "JOB": "id",
 }  # fmt: skip
 
 
@@ -52,9 +52,9 @@ def add_commands(add_command: AddCommand) -> None:
     refs = add_command("kick-refs", _kick_refs, "End up to 1,000 sessions of any users.", changes=True)
     refs.add_argument("refs", nargs="+", metavar="USER:SESSION", help="user id, a colon, session id")
     add_staff_fields(refs, message_for="users")
-    jobs = add_command("jobs", _jobs, "List bulk kicks, newest first.")
+    jobs = add_command("jobs", _jobs, "List bulk kicks and bulk changes of timeouts, newest first.")
     add_page(jobs)
-    help = "Show, pause, resume or cancel a bulk kick."
+    help = "Show, pause, resume or cancel a bulk kick or a bulk change of timeouts."
     job = add_command("job", _job, help, changes=lambda args: args.action is not None)
     job.add_argument("id")
     action = job.add_mutually_exclusive_group()
@@ -78,7 +78,7 @@ def _kick_where(presence: Presence, args: argparse.Namespace) -> int:
     job = presence.start_kick(preview.filter, by=actor(args), reason=args.reason, expected=expected,
                               exclude=args.exclude, message=args.message, ticket=args.ticket,
                               pace=args.pace, delay=args.delay)  # fmt: skip
-    return _run_job(presence, args, job)
+    return run_job(presence, args, job)
 
 
 def _kick_refs(presence: Presence, args: argparse.Namespace) -> int:
@@ -100,7 +100,7 @@ def _people_lines(preview: KickPreview) -> list[str]:
     return list(table([("USER", "NAME", "MATCHED BY"), *rows])) if rows else []
 
 
-def _run_job(presence: Presence, args: argparse.Namespace, job: Job) -> int:
+def run_job(presence: Presence, args: argparse.Namespace, job: Job) -> int:
     """Run a job to its end with a progress line. Ctrl-C pauses it."""
     try:
         with ProgressLine() as line:
@@ -121,7 +121,11 @@ def _run_job(presence: Presence, args: argparse.Namespace, job: Job) -> int:
 def _progress(presence: Presence, job: Job) -> str:
     held = presence.held()
     note = f", {held:,} held in case of a failover" if held else ""
-    return f"{job.kicked:,} of {job.total:,} sessions ended{note}"
+    return f"{_done_of(job)}{note}"
+
+
+def _done_of(job: Job) -> str:
+    return f"{job.kicked:,} of {job.total:,} sessions {'ended' if job.kind == 'kick' else 'have new timeouts'}"
 
 
 def _pause_interrupted(presence: Presence, args: argparse.Namespace, job: Job) -> None:
@@ -137,7 +141,7 @@ def _pause_interrupted(presence: Presence, args: argparse.Namespace, job: Job) -
 
 
 def _job_lines(job: Job) -> Iterable[str]:
-    yield f"Job {job.id} is {job.state}: {job.kicked:,} of {job.total:,} sessions ended, by {job.by}: {job.reason}"
+    yield f"Job {job.id} is {job.state}: {_done_of(job)}, by {job.by}: {job.reason}"
     if job.error:
         yield job.error
 
@@ -151,13 +155,13 @@ def _no_runner(presence: Presence, job: Job) -> Iterable[str]:
 
 def _jobs(presence: Presence, args: argparse.Namespace) -> int:
     page = presence.jobs(limit=args.limit, cursor=args.cursor)
-    return print_page(args, page, _COLUMNS, "There are no bulk kicks.")
+    return print_page(args, page, _COLUMNS, "There are no bulk jobs.")
 
 
 def _job(presence: Presence, args: argparse.Namespace) -> int:
     job: Job | None
     if args.action == "resume":
-        return _run_job(presence, args, presence.resume_job(args.id, by=actor(args)))
+        return run_job(presence, args, presence.resume_job(args.id, by=actor(args)))
     if args.action == "pause":
         job = presence.pause_job(args.id, by=actor(args))
     elif args.action == "cancel":

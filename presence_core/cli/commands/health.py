@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from presence_core.cli.arguments import AddCommand
+from presence_core.cli.bug_report import report_lines
 from presence_core.cli.output import count_of, format_time, print_result, table
 from presence_core.client import Presence
 from presence_core.models import Health, NodeHealth, WorkerStatus
@@ -19,12 +20,20 @@ _ADVICE_IF_UNAVAILABLE: Final = (
 
 def add_commands(add_command: AddCommand) -> None:
     doctor = add_command("doctor", _doctor, "Check servers, data and worker, and print advice.")
+    doctor.add_argument(
+        "--report", action="store_true", help="print what a bug report needs: versions, servers, settings and findings,"
+        " without personal data, addresses and secrets"
+    )  # fmt: skip
     doctor.set_defaults(advice_if_unavailable=_ADVICE_IF_UNAVAILABLE)
     add_command("status", _status, "Show the worker that leads and its last sweep.")
 
 
 def _doctor(presence: Presence, args: argparse.Namespace) -> int:
-    """The exit code is 1 if there is a warning or an error."""
+    """The exit code is 1 if there is a warning or an error. A report succeeds, whatever is in it."""
+    if args.report:
+        lines = list(report_lines(presence))
+        print_result(args, lines, lines)
+        return 0
     health = presence.health()
     print_result(args, health, health_lines(health))
     return 0 if health.level in ("ok", "note") else 1

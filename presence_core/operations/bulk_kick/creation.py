@@ -1,11 +1,11 @@
-"""A bulk kick begins: its filter is frozen, its matches are counted, and the job is written."""
+"""A bulk job begins: its filter is frozen, its matches are counted, and the job is written."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Final
 
@@ -83,18 +83,29 @@ def start(
     frozen, now = yield from freeze(ctx, wanted, writes=True)
     total = yield from count_matches(ctx, frozen, now, excluded)
     check_expected(total, limit)
-    shard, job_id = ctx.keys.shards[0], ctx.new_id()
     refs = json.dumps([f"{uid}:{sid}" for uid, sids in excluded.items() for sid in sids], ensure_ascii=False)
     fields: dict[str, str | int] = {
         "filter": frozen.to_json(), "frozen": now, "exclude": refs, "total": total, "expected": limit,
         "pace": speed, "needs": " ".join([*frozen.needs, *([NOT_BEFORE] if wait else [])]),
     }  # fmt: skip
+    job_id = ctx.new_id()
     fact = AuditFact("job_started", {"job": job_id, "count": total, "most": limit})
+    return (
+        yield from write_job(ctx, job_id, fields, [fact], token=token, by=actor, reason=note, message=public,
+                             ticket=case, delay=wait * 1000, kind="", audit_filter="")
+    )  # fmt: skip
+
+
+def write_job(
+    ctx: Context, job_id: str, fields: Mapping[str, str | int], facts: Iterable[AuditFact], **words: str | int
+) -> Op[Job]:
+    """Write a job with its audit entry, and read it. words: what CREATE_JOB takes by name."""
+    shard = ctx.keys.shards[0]
     yield [
         call_of(CREATE_JOB, (shard.job(job_id), shard.jobs, shard.running, shard.audit),
                 *(word for pair in fields.items() for word in pair),
-                given_now=ctx.now, audit_cap=ctx.audit_cap, id=job_id, keep=KEEP, most_listed=MAX_LISTED, token=token,
-                by=actor, reason=note, message=public, ticket=case, facts=write_facts(fact), delay=wait * 1000)
+                given_now=ctx.now, audit_cap=ctx.audit_cap, id=job_id, keep=KEEP, most_listed=MAX_LISTED,
+                facts=write_facts(*facts), **words)
     ]  # fmt: skip
     job = yield from read_job(ctx, job_id)
     if job is None:

@@ -26,8 +26,11 @@ KEEP: Final = 30 * DAY
 """Seconds that a job is kept after its last change."""
 
 NOT_BEFORE: Final = "not_before"
+TIMEOUTS: Final = "timeouts"
 
-KNOWN_NEEDS: Final = f" {' '.join([*(field.name for field in dataclasses.fields(SessionFilter)), NOT_BEFORE])} "
+KNOWN_NEEDS: Final = (
+    f" {' '.join([*(field.name for field in dataclasses.fields(SessionFilter)), NOT_BEFORE, TIMEOUTS])} "
+)
 """What a job may need of its runner, each between spaces. A job with another need is left to a newer process."""
 
 
@@ -152,4 +155,5 @@ def ended_of(kicked: int, job_id: str, job: Job | None) -> AuditFact:
     """ "12 of 34 sessions ended": the figures of the audit, the same as ``Job.kicked`` and ``Job.total``."""
     if job is None:
         return AuditFact("job_lost", {"job": job_id, "count": kicked})
-    return AuditFact("job_ended", {"job": job_id, "kicked": kicked, "count": job.total})
+    code = "job_ended" if job.kind == "kick" else "job_changed"
+    return AuditFact(code, {"job": job_id, "kicked": kicked, "count": job.total})

@@ -1,7 +1,8 @@
-"""The work of a bulk kick, in bounded steps: by the process that began it, a worker, or another one after a crash.
+"""The work of a bulk job, in bounded steps: by the process that began it, a worker, or another one after a crash.
 
-Each step claims the job, reads a page of matching sessions, ends them, and reads the counters. The cursor of a page is
-written with the next step, never before its sessions were ended: a crash repeats a page, and ends no session twice.
+Each step claims the job, reads a page of matches, ends them or changes their timeouts, and reads the counters.
+The cursor of a page is written with the next step, never before that: a crash repeats a page, and ends or changes no
+session twice.
 
 The claim keeps two runners from doing the same work. It cannot stop a runner that was suspended and wakes later: the
 epoch does that, a fencing token (Martin Kleppmann, "How to do distributed locking", 2016). A runner with a new
@@ -26,10 +27,12 @@ from presence_core.models import (
     JobErrorCode,
     KickResult,
     Session,
+    TimeoutsChange,
     login_ms,
     text,
     write_facts,
 )
+from presence_core.operations.bulk_kick.bulk_timeouts import NO_CHANGE, change_batch, is_due
 from presence_core.operations.bulk_kick.jobs import (
     KEEP,
     KNOWN_NEEDS,
@@ -53,6 +56,7 @@ from presence_core.operations.durability.held_changes import (
 )
 from presence_core.operations.search import list_sessions
 from presence_core.operations.sessions.end_request import EndRequest
+from presence_core.operations.staff.timeouts import HeldTimeouts
 from presence_core.scripts.bulk_kick import CLAIM_JOB, CLOSE_JOB, FOREIGN, KICKED, JobClaim, count
 from presence_core.scripts.calls import Call, Op, call_of, command, server_info
 
@@ -89,11 +93,12 @@ def _request(job: Job) -> EndRequest:
     return EndRequest("kicked", "staff", job.by, job.reason, job.message or "", job.ticket or "")
 
 
-def _not_confirmed(number: int, replicas: int) -> str:
+def _not_confirmed(job: Job, number: int, replicas: int) -> str:
+    done, again = ("end", "ended them ends") if job.kind == "kick" else ("change", "changed them changes")
     by = f"{replicas} {'replica' if replicas == 1 else 'replicas'}"
     return (
-        f"The end of {number_of_sessions(number)} is not confirmed by {by}: a failover came in between. The process "
-        "that ended them ends them again where they are live, as long as it runs."
+        f"The {done} of {number_of_sessions(number)} is not confirmed by {by}: a failover came in between. The process "
+        f"that {again} them again where they are live, as long as it runs."
     )
 
 
@@ -104,6 +109,7 @@ class Run:
         self.id = check.session_id(job_id, "job_id")
         self.job: Job | None = None  #: as of the latest step
         self.kicked: list[Session] = []  #: sessions that this runner ended, the first MAX_ANSWERED
+        self._counts = NO_CHANGE  # of timeouts, by this runner
         self.has_claim = False  #: whether this runner has claimed the job
         self.over = False  #: nothing is left to do: the job has ended, or is paused
         self.is_newer = False  #: the job needs a newer process; this one has changed nothing
@@ -126,6 +132,12 @@ class Run:
         if self.is_newer:
             raise InvalidArgument("job_id", NEWER_JOB, "newer_version")
         return KickResult(self.kicked, [], self.job.kicked if self.job else 0, self.job, self.confirmed)
+
+    @property
+    def change(self) -> TimeoutsChange:
+        """What this runner has done to timeouts."""
+        assert self.job is not None
+        return dataclasses.replace(self._counts, filter=self.job.filter, total=self.job.total, job=self.job)
 
     def step(self) -> Op[float]:
         """Do the next part. Returns the seconds from the start of this step to the start of the next.
@@ -223,15 +235,16 @@ class Run:
     def _end_page(self, job: Job, epoch: int, progress: RunnerFields) -> Op[float]:
         """Read the next page, end its matches, and note how far the job has come."""
         matches, next_cursor, scanned = yield from self._read_page(job, progress)
-        room = max(0, job.expected - job.kicked)
-        if (not matches or not room) and (yield from self._must_settle()):
+        chosen = self._within_limit(job, matches)
+        if not chosen and (yield from self._must_settle()):
             return POLL
-        if matches and not room:
-            limit = f"More sessions match than the {job.expected:,} that were expected: the rest was not ended."
+        if matches and not chosen:
+            done = "ended" if job.kind == "kick" else "changed"
+            limit = f"More sessions match than the {job.expected:,} that were expected: the rest was not {done}."
             yield from self._close("failed", limit, "more_match", epoch)
             return 0.0
-        chosen = matches[:room]
-        missed = (yield from self._kick(job, epoch, chosen)) or bool(progress.missed)
+        act = self._kick if job.kind == "kick" else self._change_timeouts
+        missed = (yield from act(job, epoch, chosen)) or bool(progress.missed)
         if not self.has_claim:
             return 0.0
         examined = job.examined + scanned
@@ -271,6 +284,18 @@ class Run:
         ]  # fmt: skip
         return matches, page.next_cursor, page.scanned
 
+    def _within_limit(self, job: Job, matches: list[Session]) -> list[Session]:
+        """The first of them, up to the number that the job may still end or change. Sessions that have the new timeouts
+        already, such as those of a page that is repeated, do not count."""
+        room, chosen = job.expected - job.kicked, []
+        for session in matches:
+            if job.kind == "kick" or is_due(self._ctx, job, session):
+                if room < 1:
+                    break
+                room -= 1
+            chosen.append(session)
+        return chosen
+
     def _kick(self, job: Job, epoch: int, sessions: list[Session]) -> Op[bool]:
         """End these sessions. Returns whether some could not be ended. A newer session of the same id is left alone."""
         ctx = self._ctx
@@ -298,10 +323,21 @@ class Run:
         self.job = dataclasses.replace(job, kicked=total_kicked(counts))
         return has_missed
 
+    def _change_timeouts(self, job: Job, epoch: int, sessions: list[Session]) -> Op[bool]:
+        """Change the timeouts of these sessions. Returns False: none is missed."""
+        done = yield from change_batch(self._ctx, job, epoch, self._counts, sessions)
+        self._counts = done.change
+        self.has_claim = self.has_claim and not done.is_fenced
+        self.confirmed = self.confirmed and done.replicas.confirmed
+        self._note_servers(done.replicas.servers)
+        self.job = dataclasses.replace(job, kicked=done.kicked)
+        return False
+
     def _must_settle(self) -> Op[bool]:
         """Whether to wait until what a failover has lost is applied again. That counts for the job, too."""
         ctx = self._ctx
-        own = [held for held in list(ctx.held.values()) if isinstance(held, HeldKick) and held.job_id == self.id]
+        kinds = HeldKick | HeldTimeouts
+        own = [held for held in list(ctx.held.values()) if isinstance(held, kinds) and held.job_id == self.id]
         shards = list(dict.fromkeys(held.shard for held in own if held.shard is not None))
         infos = (yield [server_info(shard.tag) for shard in shards]) if shards else []
         servers = {shard: identity_of(info) for shard, info in zip(shards, infos, strict=True)}
@@ -326,7 +362,8 @@ class Run:
         examined = self.job.examined if self.job else 0
         if self._failed_over and self._unsettled:
             self.confirmed = False
-            unconfirmed = _not_confirmed(self._unsettled, ctx.settings.confirm_replicas)
+            assert self.job is not None
+            unconfirmed = _not_confirmed(self.job, self._unsettled, ctx.settings.confirm_replicas)
             error, code = f"{error} {unconfirmed}".lstrip(), code or "unconfirmed"
         facts = [ended_of(kicked, self.id, self.job)]
         if error:

@@ -6,7 +6,7 @@ are removed from the index of words, but for those that another session of the u
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from presence_core import validation as check
@@ -19,6 +19,7 @@ from presence_core.operations.context import Context, label_texts
 from presence_core.operations.search.rebuild import remove_stale_words
 from presence_core.operations.sessions import login_calls
 from presence_core.operations.sessions.validate import judge, parse_token
+from presence_core.operations.visitor_fields import LABEL_BYTES, NAME_BYTES
 from presence_core.scripts.calls import Call, Op, call_of, command
 from presence_core.scripts.search import UPDATE_PERSON
 from presence_core.scripts.sessions import LIVE, UPDATE_SESSION
@@ -89,6 +90,7 @@ def update_session(ctx: Context, uid: object, session_id: object, given: Mapping
     if not given:
         raise InvalidArgument("attributes", "or another field must be given", "required")
     attributes = check.changes(given["attributes"]) if "attributes" in given else {}
+    _refuse_no_text(given)
     client = {field: ctx.visitor.label(field, given[field]) for field in _LABELS if field in given}
     return _update(ctx, owner, sid, b"", Changes(attributes, _names(ctx, given), client))
 
@@ -99,6 +101,15 @@ def _names(ctx: Context, given: Mapping[str, object]) -> NewNames:
         None if name is ... else ctx.visitor.name(name),
         None if aliases is ... else ctx.visitor.aliases(() if aliases is None else aliases),
     )
+
+
+def _refuse_no_text(given: Mapping[str, object]) -> None:
+    """What is no text would remove the stored one: it is a mistake of the caller, and nothing that a visitor wrote."""
+    for field, value in given.items():
+        if field == "aliases" and value is not None and (isinstance(value, bytes) or not isinstance(value, Iterable)):
+            check.aliases(value)
+        elif field in ("name", *_LABELS) and not isinstance(value, str | None):
+            check.short(field, value, NAME_BYTES if field == "name" else LABEL_BYTES)
 
 
 def _update(ctx: Context, uid: str, sid: str, digest: bytes, changes: Changes) -> Op[Validation]:
@@ -172,6 +183,7 @@ def update_person(ctx: Context, uid: object, given: Mapping[str, object]) -> Op[
     given = {field: value for field, value in given.items() if value is not ...}
     if not given:
         raise InvalidArgument("name", "or aliases must be given", "required")
+    _refuse_no_text(given)
     return _update_person(ctx, owner, _names(ctx, given))
 
 

@@ -63,6 +63,11 @@ class _EndFilter:
     def values(self) -> list[Any]:
         return [self.uid, self.end_reason, self.by, self.since, self.before]
 
+    @property
+    def may_expire(self) -> bool:
+        """Whether a session that expired may match."""
+        return self.end_reason in (None, "expired") and self.by is None
+
     def matches(self, row: SessionRow) -> bool:
         """Whether end reason and author are as wanted; the times are bounds of the list."""
         return (self.end_reason is None or row.end_reason == self.end_reason.encode()) and (
@@ -95,18 +100,25 @@ def ended(
     size = check.whole("limit", limit, 1, 1000)
     seen, behind = read_cursor(cursor, "ended", wanted.values, is_zset_position)
     yield CHECKED
-    waiting, unwritten, most = MergePart(), dict[bytes, _End](), None
+    waiting: list[MergePart] = []
+    unwritten, most = dict[bytes, _End](), None
+    # Those that wait are read before the list, so that an end which a sweep writes meanwhile is in one of the two, or
+    # in both.
     if wanted.uid is None:
         lists = [(s, s.ended) for s in ctx.keys.shards]
+        if wanted.may_expire and kept(ctx.settings)["expired"]:
+            waiting += (
+                ZsetPart(s, s.deadlines, behind, wanted.since, wanted.before, is_past=True) for s in ctx.keys.shards
+            )
     else:
         shard = ctx.shard(wanted.uid)
         lists, most = [(shard, shard.ended_of(wanted.uid))], MAX_ENDED
-        # Before the list, so that an end which a sweep writes meanwhile is in one of the two, or in both.
-        waiting, unwritten = yield from _waiting_ends(ctx, shard, wanted.uid, wanted, behind)
+        part, unwritten = yield from _waiting_ends(ctx, shard, wanted.uid, wanted, behind)
+        waiting.append(part)
     parts = [
         ZsetPart(s, key, behind, wanted.since, wanted.before, meta=s.meta, most=most) for s, key in lists
     ]  # fmt: skip
-    merge = MergedLists(ctx, [waiting, *parts], size)
+    merge = MergedLists(ctx, [*waiting, *parts], size)
     is_plain = wanted.end_reason is wanted.by is None
     looked_at: set[bytes] = set()
 
@@ -148,7 +160,7 @@ def _waiting_ends(
     keep, ends = kept(ctx.settings), dict[bytes, _End]()
     part = MergePart()
     for found in found_rows(uid, reply):
-        row = found.row if found.row.end_reason else found.row._replace(end_reason=b"expired")
+        row = _with_reason(found.row)
         _, at = login_and_deadline(row) or (0, None)
         at = stored_number(row.at) if row.at else at
         if found.state != ENDED or at is None or not keep.get((row.end_reason or b"").decode("ascii", "replace")):
@@ -189,16 +201,21 @@ def _rows(ctx: Context, entries: list[Entry]) -> Op[list[_End | None]]:
 
 
 def _pending_ends(ctx: Context, pending: dict[tuple[Shard, str], dict[str, int]]) -> Op[list[tuple[_End, int]]]:
-    """The ends of sessions whose tombstone is still to be written, by `closing`, and their places."""
+    """The ends of sessions whose tombstone is still to be written, by `closing` or their deadline, and their places."""
     if not pending:
         return []
     replies = yield [read_call(ctx, shard, uid, sids) for (shard, uid), sids in pending.items()]
     return [
-        (_End(shard, uid, found.session_id, found.row), places[found.session_id])
+        (_End(shard, uid, found.session_id, _with_reason(found.row)), places[found.session_id])
         for ((shard, uid), places), reply in zip(pending.items(), replies, strict=True)
         for found in found_rows(uid, reply)
-        if found.state == ENDED and found.row.end_reason
+        if found.state == ENDED
     ]
+
+
+def _with_reason(row: SessionRow) -> SessionRow:
+    """The row of an ended session: without an end of its own, it is past its deadline."""
+    return row if row.end_reason else row._replace(end_reason=b"expired")
 
 
 def _decode(ctx: Context, ends: list[_End]) -> Op[list[Ended]]:

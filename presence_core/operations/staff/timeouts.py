@@ -38,14 +38,16 @@ class TimeoutsRequest:
     by: str
     reason: str
     only_shorten: bool
-    audited: bool = True  #: False: a bulk change, which has entries of its own
+    job_id: str = ""  #: of a bulk change, which counts the changed sessions and has audit entries of its own
+    epoch: int | str = ""  #: of the job's runner; "" where no fence stops the call
     before: int | str = ""  #: ms: leave sessions alone that began then or later
 
     def call(self, ctx: Context, sessions: Sequence[FoundSession]) -> Call:
         s = ctx.shard(self.uid)
         _, devices, _, _ = s.of_user(self.uid)
+        recorder = s.job(self.job_id) if self.job_id else s.audit
         messages = sorted({found.row.demand_message for found in sessions} - {""})
-        keys = (s.sessions, s.deadlines, s.closing, s.meta, s.audit, devices, s.on_behalf,
+        keys = (s.sessions, s.deadlines, s.closing, s.meta, recorder, devices, s.on_behalf,
                 *(s.record(self.uid, found.session_id) for found in sessions),
                 *(s.note(message) for message in messages))  # fmt: skip
         return call_of(
@@ -61,8 +63,9 @@ class TimeoutsRequest:
             given_absolute=self.absolute,
             most_on_behalf=ctx.settings.on_behalf_timeout,
             only_shorten=int(self.only_shorten),
-            audited=int(self.audited),
+            recorded_by="job" if self.job_id else "audit",
             before=self.before,
+            epoch=self.epoch,
             number=len(sessions),
         )  # fmt: skip
 
@@ -81,6 +84,11 @@ class HeldTimeouts(HeldOfSessions):
     request: TimeoutsRequest
     seen_server: bytes = field(default=b"", init=False)
     """Identity of the last server that had the change. With former timeouts there, others have changed them back."""
+
+    @property
+    def job_id(self) -> str:
+        """The bulk job that made the change; "" if none did."""
+        return self.request.job_id
 
     def session_ids(self) -> Sequence[str]:
         return [self.session_id]
@@ -117,7 +125,14 @@ def hold_timeouts(ctx: Context, replicas: Replicas, request: TimeoutsRequest, be
     if isinstance(earlier, HeldTimeouts) and earlier.began == began:
         former = (former | earlier.former) - {(idle, absolute)}
     again = replace(
-        request, uid=uid, session_id=sid, idle=idle, absolute=absolute, only_shorten=False, before=began + 1
+        request,
+        uid=uid,
+        session_id=sid,
+        idle=idle,
+        absolute=absolute,
+        only_shorten=False,
+        before=began + 1,
+        epoch="",
     )
     change = HeldTimeouts(ctx.shard(uid), uid, sid, began, former, again)
     change.seen_server = server_of(ctx, replicas.servers, change)

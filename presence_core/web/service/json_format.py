@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ from fastapi import Response
 
 from presence_core.errors import InvalidArgument
 from presence_core.filters import SessionFilter
-from presence_core.models import Ended, Session, plain
+from presence_core.models import Ended, Session
 
 Time = str | float
 """An ISO time with its zone, or Unix seconds."""
@@ -24,23 +25,21 @@ _UNIX_SECONDS: Final = re.compile(r"(?![0-9]{8}$)[0-9]{1,12}(\.[0-9]{1,9})?")
 
 def json_response(value: Any, status: int = 200) -> Response:
     """A response with a record, or a list or dict of records."""
-    content = json.dumps(to_plain(value), ensure_ascii=False, separators=(",", ":"))
+    content = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=to_plain)
     return Response(content, status, None, "application/json")
 
 
 def to_plain(value: Any) -> Any:
-    """The value as JSON can hold it. A filter becomes what a request would send."""
+    """What JSON has no form for, as dicts, lists and text; what is in it may need this again. A filter becomes what a
+    request would send."""
+    if isinstance(value, datetime):
+        return value.isoformat()
     if isinstance(value, SessionFilter):
         return json.loads(value.to_json())
-    if isinstance(value, list):
-        return [to_plain(item) for item in value]
-    if isinstance(value, dict):
-        return {name: to_plain(item) for name, item in value.items()}
-    if isinstance(value, Session | Ended):
-        return {"ref": value.ref} | plain(value)
-    if hasattr(value, "__dataclass_fields__"):
-        return {name: to_plain(getattr(value, name)) for name in value.__dataclass_fields__}
-    return plain(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    record = {name: getattr(value, name) for name in value.__dataclass_fields__}
+    return {"ref": value.ref} | record if isinstance(value, Session | Ended) else record
 
 
 def parse_time(field: str, value: Time | None) -> datetime | float | None:

@@ -361,8 +361,10 @@ class TimeoutsWhereBody(TimeoutsPreviewBody):
     """POST /v1/timeouts."""
 
     reason: str = Field(description="for staff")
-    expected: int = Field(description="change at most this many sessions: the preview's total; at most 10,000")
+    expected: int = Field(description="change at most this many sessions: the preview's total")
     only_shorten: bool = Field(False, description="leave each session alone of which a timeout would be longer")
+    ticket: str | None = None
+    pace: int | None = Field(None, description="at most this many sessions a second")
 
 
 class BlockBody(StaffActionBody):

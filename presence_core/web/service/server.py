@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import json
 import signal
 import socket
@@ -155,6 +156,8 @@ class Server(uvicorn.Server):
         """See uvicorn.Server. From here on it handles the signals itself."""
         self.should_exit = self.should_exit or self._terminated.is_set()
         await super().startup(sockets)
+        gc.collect()
+        gc.freeze()  # else each full collection looks at all modules again, 30 ms in which no request is answered
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """See uvicorn.Server."""

@@ -240,6 +240,7 @@ def _job_rows(jobs: Sequence[Job], _actor: Actor) -> dict[str, list[Cell]]:
     return {
         "when": [job.created for job in jobs],
         "by": [literal(job.by) for job in jobs],
+        "action": [texts.JOB_KINDS[job.kind] for job in jobs],
         "state": [texts.JOB_STATES.get(job.state, job.state) for job in jobs],
         "progress": [f"{row_details.share(job):.0%}" for job in jobs],
         "kicked": [number(job.kicked) for job in jobs],

@@ -149,7 +149,9 @@ def _controls(job: Job) -> None:
 
 def _button(command: JobCommand, label: str, job: Job) -> None:
     kind: Literal["primary", "secondary"] = "primary" if command == "cancel" else "secondary"
-    if notifications.checked_button(label, f"{command}-{job.id}", "bulk", bulk_kick.audit_name(command), type=kind):
+    if notifications.checked_button(
+        label, f"{command}-{job.id}", "bulk", bulk_kick.audit_name(command, job.kind), type=kind
+    ):
         notifications.notify(_control(command, job))
         this_tab().acted += 1
         st.rerun()

@@ -1,4 +1,4 @@
-"""The progress of bulk kicks on the Sessions page, with pause, resume and cancel."""
+"""The progress of bulk jobs on the Sessions page, with pause, resume and cancel."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def follow(job: Job) -> None:
     store = open_store()
     jobs_of_tab()[job.id] = job.not_before is None and bulk_kick.wait_for(job.id, WAIT)
     if not jobs_of_tab()[job.id] and job.not_before is None:
-        notifications.notify(Notification("note", texts.BULK_STARTED))
+        started = texts.BULK_STARTED if job.kind == "kick" else texts.TIMEOUTS_STARTED
+        notifications.notify(Notification("note", started))
     if may_be_undone(store.presence):
         notifications.notify(Notification("note", texts.NO_REPLICA_ASKED))
     bulk_kick.jobs(store, fresh=True)
@@ -120,7 +121,7 @@ def _row(job: Job, as_of: datetime, now: datetime) -> None:
         )
         _button(job, "cancel", texts.BULK_JOB_STOP, kind="primary")
         return
-    progress = texts.bulk_job_progress(
+    progress = texts.JOB_PROGRESS[job.kind](
         texts.JOB_STATES[job.state], number(job.kicked), number(job.total), local_time(as_of),
         name(cut(job.by, 40)), name(cut(job.reason, 60)),
     )  # fmt: skip
@@ -133,7 +134,9 @@ def _row(job: Job, as_of: datetime, now: datetime) -> None:
 
 
 def _button(job: Job, command: JobCommand, label: str, kind: Literal["primary", "secondary"] = "secondary") -> None:
-    if notifications.checked_button(label, f"{command}-{job.id}", "bulk", bulk_kick.audit_name(command), type=kind):
+    if notifications.checked_button(
+        label, f"{command}-{job.id}", "bulk", bulk_kick.audit_name(command, job.kind), type=kind
+    ):
         if notifications.attempt(lambda: bulk_kick.control_job(open_store(), job, command)):
             jobs_of_tab()[job.id] = False
         bulk_kick.jobs(open_store(), fresh=True)
@@ -143,10 +146,10 @@ def _button(job: Job, command: JobCommand, label: str, kind: Literal["primary", 
 def result(job: Job) -> str:
     """The result of a job in words, safe for Markdown."""
     left = job.left
-    parts = [texts.bulk_job_result(job.state, number(job.kicked), number(job.total))]
+    parts = [texts.JOB_RESULT[job.kind](job.state, number(job.kicked), number(job.total))]
     if left and not (job.error and job.state == "done"):
-        sentence = texts.bulk_job_missed if job.state == "done" else texts.bulk_job_left
-        parts.append(sentence(left, number(left)))
+        sentences = texts.JOB_MISSED if job.state == "done" else texts.JOB_LEFT
+        parts.append(sentences[job.kind](left, number(left)))
     if job.error:
         parts.append(texts.JOB_ERRORS[job.error_code or "damaged"])
     return " ".join(parts)

@@ -23,7 +23,7 @@ from presence_dashboard.data.session_list import MAX_SELECTED, PAGE_SIZES, Rows,
 from presence_dashboard.data.store import open_store
 from presence_dashboard.format import cut, name, number
 from presence_dashboard.roles import Actor, SignedOut
-from presence_dashboard.views.sessions import bulk_kick_dialog
+from presence_dashboard.views.sessions import bulk_kick_dialog, bulk_timeouts_dialog
 from presence_dashboard.views.sessions.search_bar import in_words, request_person, sort_by
 from presence_dashboard.views.sessions.table_columns import ORDERS, table_columns, table_rows
 
@@ -181,6 +181,11 @@ def _list_actions(listing: SessionList, rows: Rows, actor: Actor, ticked: tuple[
             listing.filter or bulk_kick.everyone(rows.as_of), listing.query, tuple(session.ref for session in ticked),
             help=texts.ask_all_help(number(limit or 0)) if asks else texts.KICK_ALL_HELP, disabled=disabled,
             type="tertiary",
+        )  # fmt: skip
+        live_button(
+            texts.TIMEOUTS_ALL, "timeouts-all", bulk_timeouts_dialog.open_dialog,
+            listing.filter or bulk_kick.everyone(rows.as_of), listing.query, help=texts.TIMEOUTS_ALL_HELP,
+            disabled=disabled, type="tertiary",
         )  # fmt: skip
     if actor.may("export"):
         export = csv_export.session_export(open_store().presence, listing.filter, in_words(listing.query))

@@ -15,7 +15,13 @@ from presence_dashboard.data.session_query import SessionQuery
 from presence_dashboard.data.store import Store, open_store
 from presence_dashboard.format import code, cut
 from presence_dashboard.roles import Actor
-from presence_dashboard.views.sessions import approval_dialog, approval_list, bulk_kick_dialog, bulk_kick_progress
+from presence_dashboard.views.sessions import (
+    approval_dialog,
+    approval_list,
+    bulk_kick_dialog,
+    bulk_kick_progress,
+    bulk_timeouts_dialog,
+)
 from presence_dashboard.views.sessions.list_refresh import list_refresh
 from presence_dashboard.views.sessions.mirror_notice import mirror_notice
 from presence_dashboard.views.sessions.saved_views import open_linked_view, views_menu
@@ -84,7 +90,12 @@ def page() -> None:
             approval_list.request_list(actor)
     _list(listing, actor)
     if not kick_dialog.is_open():  # Streamlit allows one dialog at a time
-        _ = bulk_kick_dialog.dialog() or approval_dialog.dialog() or export_dialog.dialog()
+        _ = (
+            bulk_kick_dialog.dialog()
+            or bulk_timeouts_dialog.dialog()
+            or approval_dialog.dialog()
+            or export_dialog.dialog()
+        )
 
 
 def _update_availability(store: Store) -> None:

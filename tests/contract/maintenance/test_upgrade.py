@@ -368,6 +368,16 @@ def test_an_earlier_version_uses_the_timeouts_that_staff_changed(p: P, earlier: 
     p.advance(61)
     assert earlier.validate(theirs) is False
     assert earlier.audit() == [True] * 4, "it reads each entry, also those with a filter"
+    p.login("cyd", device="phone")
+    job = p.start_timeouts(SessionFilter(uid="cyd"), idle_timeout=60, expected=1, **WHY)
+    assert earlier.jobs()[0] is True
+    with pytest.raises(AssertionError, match="a job of a newer version"):
+        earlier.run_job(job.id)
+    assert earlier.pause_job(job.id, by="staff")
+    assert earlier.resume_job(job.id, by="staff")
+    assert p.sessions("cyd")[0].idle_timeout == 1800
+    assert p.run_job(job.id).count == 1
+    assert p.sessions("cyd")[0].idle_timeout == 60
 
 
 def test_sessions_on_behalf_of_users_of_both_versions_are_listed_and_end_in_both(p: P, earlier: Earlier) -> None:

@@ -97,7 +97,12 @@ def test_what_is_not_given_stays_and_none_removes(p: P, bed: Bed) -> None:
 
 
 def test_values_that_do_not_fit_are_treated_as_those_of_a_login(p: P, bed: Bed) -> None:
-    values: dict[str, Any] = {"name": "é" * 200, "aliases": ["ok", "x" * 300, 7], "device": "d" * 70, "app": 5}
+    values: dict[str, Any] = {
+        "name": "é" * 200,
+        "aliases": ["ok", "x" * 300, 7],
+        "device": "d" * 70,
+        "app": "a\x00" * 40,
+    }
     expected = p.login("eve", **values).session
     p.login("ada", session_id="session-1", **OLD, **CLIENT)
     found = p.update_session("ada", "session-1", **values).session
@@ -112,6 +117,20 @@ def test_values_that_do_not_fit_are_treated_as_those_of_a_login(p: P, bed: Bed) 
         if field in NEW:
             with pytest.raises(InvalidArgument, match=field):
                 strict.update_person("ada", **{field: value})
+    assert bed.dump() == before
+
+
+def test_what_is_no_text_is_refused_and_removes_nothing(p: P, bed: Bed) -> None:
+    p.login("ada", session_id="session-1", **OLD, **CLIENT)
+    before = bed.dump()
+    for field in (*NEW, *CLIENT):
+        for value in (42, b"x", True, 1.5):
+            change: dict[str, Any] = {field: value}
+            with pytest.raises(InvalidArgument, match=f"^{field} must be "):
+                p.update_session("ada", "session-1", **change)
+            if field in NEW:
+                with pytest.raises(InvalidArgument, match=f"^{field} must be "):
+                    p.update_person("ada", **change)
     assert bed.dump() == before
 
 

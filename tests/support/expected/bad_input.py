@@ -300,6 +300,7 @@ def _of_timeouts_where(fields: dict[str, list[tuple[Any, str]]]) -> list[Case]:
     asked, given, cases = SessionFilter(device="phone"), {"idle_timeout": 60}, []
     fields = fields | {
         "expected": _same("expected must be a whole number from 0 to 1000000000", -1, 10**9 + 1, 1.5, "5", True, None),
+        "ticket": _text("ticket must be text of 1 to 64 bytes", 64),
         "pace": _same("pace must be a whole number from 1 to 100000", 0, -1, 100_001, 1.5, "5", True),
         "on_progress": _same(NO_CALL, *NO_CALLS),
     }
@@ -308,6 +309,11 @@ def _of_timeouts_where(fields: dict[str, list[tuple[Any, str]]]) -> list[Case]:
     for method, good, checked in (
         ("preview_timeouts", given, timeouts),
         ("change_timeouts_where", given | {"by": "staff", "reason": "test", "expected": 9}, fields),
+        (
+            "start_timeouts",
+            given | {"by": "staff", "reason": "test", "expected": 9},
+            {field: values for field, values in fields.items() if field != "on_progress"},
+        ),
     ):
         for field, values in checked.items():
             cases += [Case(method, (asked,), good | {field: value}, sentence) for value, sentence in values]

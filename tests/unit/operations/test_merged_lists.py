@@ -45,7 +45,7 @@ class Lists:
 
     def _reply(self, call: Call) -> list[Any]:
         assert call.script is READ_NEWEST
-        *_, size, score, member, since, before, _most = call.words
+        *_, size, score, member, since, before, _most, _is_past = call.words
         self.asked.append(int(size))
         low, high = float(since), float(before)
         inside = [row for row in self.rows[call.key] if low <= row[0] < high]

@@ -13,13 +13,14 @@ from presence_core.cli.arguments import (
     check_bulk,
     session_filter,
 )
-from presence_core.cli.output import ProgressLine, count_of, format_time, print_error, print_result
+from presence_core.cli.commands.bulk_kick import run_job
+from presence_core.cli.output import count_of, format_time, print_result
 from presence_core.cli.prompts import confirm_count
 from presence_core.cli.replica_wait import unconfirmed_warning
 from presence_core.client import Presence
-from presence_core.errors import InvalidArgument, PresenceError
+from presence_core.errors import InvalidArgument
 from presence_core.filters import SessionFilter
-from presence_core.models import TimeoutsChange, TimeoutsPreview
+from presence_core.models import TimeoutsPreview
 
 
 def add_timeouts(add_command: AddCommand) -> None:
@@ -71,28 +72,9 @@ def _change_where(presence: Presence, args: argparse.Namespace, wanted: SessionF
     found = " ".join(_preview_lines(preview))
     if not (args.yes or too_many or confirm_count(found, "change them", preview.total)):
         return 1
-    done = TimeoutsChange(preview.filter, preview.total)
-
-    def show(change: TimeoutsChange) -> None:
-        nonlocal done
-        done = change
-        line.show(f"{done.matched:,} of {done.total:,} sessions reached")
-
-    try:
-        with ProgressLine() as line:
-            done = presence.change_timeouts_where(preview.filter, **given, by=actor(args), reason=args.reason,
-                                                  expected=expected, only_shorten=args.only_shorten, pace=args.pace,
-                                                  on_progress=show)  # fmt: skip
-    except KeyboardInterrupt:
-        print_error("")
-        print_error(f"Stopped after {done.matched:,} of {done.total:,} sessions. Run the command again for the rest.")
-        raise
-    except PresenceError as error:
-        for note in getattr(error, "__notes__", ()):
-            print_error(note)
-        raise
-    print_result(args, done, [_outcome(done), *(unconfirmed_warning(presence) if done.changed else ())])
-    return 0
+    job = presence.start_timeouts(preview.filter, **given, by=actor(args), reason=args.reason, expected=expected,
+                                  only_shorten=args.only_shorten, pace=args.pace)  # fmt: skip
+    return run_job(presence, args, job)
 
 
 def _preview_lines(preview: TimeoutsPreview) -> Iterable[str]:
@@ -103,11 +85,3 @@ def _preview_lines(preview: TimeoutsPreview) -> Iterable[str]:
             f"{of}, {preview.shortened:,} would be shorter, {preview.lengthened:,} longer; {preview.ended:,} would end "
             "at once."
         )
-
-
-def _outcome(change: TimeoutsChange) -> str:
-    skipped = f", {change.skipped:,} left alone" if change.skipped else ""
-    return (
-        f"Changed {count_of(change.changed, 'session')} of {change.matched:,}: {change.shortened:,} shorter, "
-        f"{change.lengthened:,} longer{skipped}; {change.ended:,} ended."
-    )

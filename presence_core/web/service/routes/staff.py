@@ -17,10 +17,7 @@ from presence_core.models import (
     Page,
     Session,
     SignInResult,
-    TimeoutsChange,
-    TimeoutsPreview,
 )
-from presence_core.operations.bulk_kick.bulk_timeouts import MAX_PREVIEWED
 from presence_core.web.service import schemas
 from presence_core.web.service.authorization import Kicker, Reader, Staff, authorize
 from presence_core.web.service.json_format import json_response, parse_time
@@ -58,39 +55,6 @@ async def change_timeouts(
             await authorize(request, "admin")
         raise
     return json_response({"sessions": changed})
-
-
-@router.post("/timeouts/preview", response_model=TimeoutsPreview, dependencies=[Kicker])
-async def preview_timeouts(body: schemas.TimeoutsPreviewBody, presence: Client) -> Response:
-    """What a bulk change of timeouts would do. Pass `filter`, which is limited to sessions that began before now, and
-    `total` to POST /v1/timeouts."""
-    preview = await presence.preview_timeouts(
-        body.filter.to_filter(), idle_timeout=body.idle_timeout, absolute_timeout=body.absolute_timeout
-    )  # fmt: skip
-    return json_response(preview)
-
-
-@router.post("/timeouts", response_model=TimeoutsChange)
-async def change_timeouts_where(
-    body: schemas.TimeoutsWhereBody, request: Request, presence: Client, caller: Staff
-) -> Response:
-    """Change the timeouts of all sessions that match, within this request: at most 10,000. If there is no response,
-    some are changed: repeat the request. To make a timeout longer, the key also needs the scope `admin`."""
-    if body.expected > MAX_PREVIEWED:
-        rule = f"must be at most {MAX_PREVIEWED:,}: use the command for more"
-        raise InvalidArgument("expected", rule, "out_of_range")
-    filter, idle, absolute = body.filter.to_filter(), body.idle_timeout, body.absolute_timeout
-    may_lengthen = "admin" in caller.scopes
-    if not (may_lengthen or body.only_shorten):
-        preview = await presence.preview_timeouts(filter, idle_timeout=idle, absolute_timeout=absolute)
-        filter = preview.filter
-        if preview.lengthened:
-            await authorize(request, "admin")
-    change = await presence.change_timeouts_where(
-        filter, idle_timeout=idle, absolute_timeout=absolute, by=caller.by, reason=body.reason, expected=body.expected,
-        only_shorten=body.only_shorten or not may_lengthen,
-    )  # fmt: skip
-    return json_response(change)
 
 
 @router.post("/revocations", status_code=201, response_model=dict[str, int])
