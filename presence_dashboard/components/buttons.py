@@ -9,8 +9,7 @@ import streamlit as st
 
 from presence_dashboard import texts
 from presence_dashboard.data.browser_tab import this_tab
-from presence_dashboard.data.paged_list import PagedList
-from presence_dashboard.data.session_list import SessionList
+from presence_dashboard.data.paged_list import ListState
 
 
 def button(label: str, key: str, act: Callable[..., None], *args: Any, **look: Any) -> None:
@@ -36,7 +35,7 @@ def _nothing() -> None:
     """What a disabled button calls."""
 
 
-def page_buttons(paged: PagedList[Any] | SessionList, *, is_first: bool, is_last: bool) -> None:
+def page_buttons(paged: ListState, *, is_first: bool, is_last: bool) -> None:
     """The buttons Newest, Newer and Older of a list."""
     live_button(texts.NEWEST, "newest", paged.newest, disabled=is_first)
     live_button(texts.NEWER, "newer", paged.newer, disabled=is_first, shortcut="N")

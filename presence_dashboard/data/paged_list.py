@@ -32,7 +32,7 @@ MAX_SCANNED: Final = 5_000
 _SCAN_STEP: Final = 200
 COUNT_STEP: Final = 1_000
 """Entries that one call counts."""
-_START: Final[tuple[Position, ...]] = ((None, 0),)
+START: Final[tuple[Position, ...]] = ((None, 0),)
 
 
 def scan(read_page: ReadPage[T], matches: Callable[[T], bool], limit: int, cursor: str | None) -> Page[T]:
@@ -70,18 +70,30 @@ def count_on(read_page: ReadPage[T], first: Page[T]) -> Total:
 
 
 @dataclass(slots=True)
-class PagedList(Generic[T]):
-    """The position of this tab in a list, and its rows."""
+class TabState:
+    """What a tab has read, and the row whose details it shows."""
 
-    query: Hashable = None
-    positions: tuple[Position, ...] = _START  #: of this page and all pages before it
-    page: Page[T] | None = None
-    failure: str | None = None
-    generation: int = 0
-    acted: int = -1
-    counted: Total | None = None  #: when the first page was read
+    failure: str | None = None  #: why it could not be read
+    generation: int = 0  #: of the rows: another one with each read
+    acted: int = -1  #: ``Tab.acted`` at the last read
     picked: str | None = None  #: the row whose details are shown
-    _wanted: tuple[Position, ...] | None = _START
+
+    def pick(self, ref: str | None) -> None:
+        """Show the details of this row; None: of no row."""
+        self.picked = ref
+
+    def has_acted(self) -> bool:
+        """Whether this tab has changed something since the last call."""
+        before, self.acted = self.acted, this_tab().acted
+        return before != self.acted
+
+
+@dataclass(slots=True)
+class ListState(TabState):
+    """The position of a tab in a list, and the page that it is to read."""
+
+    positions: tuple[Position, ...] = START  #: of this page and all pages before it
+    _wanted: tuple[Position, ...] | None = START
 
     @property
     def number(self) -> int:
@@ -91,6 +103,38 @@ class PagedList(Generic[T]):
     def before(self) -> int:
         """The number of rows on the pages before this one."""
         return self.positions[-1][1]
+
+    @property
+    def _rows(self) -> tuple[int, str | None]:
+        """How many rows the page has, and the cursor of the next one."""
+        raise NotImplementedError
+
+    def refresh(self) -> None:
+        self._wanted = self.positions
+
+    def newest(self) -> None:
+        self._wanted = START
+
+    def newer(self) -> None:
+        self._wanted = self.positions[:-1] or START
+
+    def older(self) -> None:
+        count, cursor = self._rows
+        if cursor is not None:
+            self._wanted = (*self.positions, (cursor, self.before + count))
+
+
+@dataclass(slots=True)
+class PagedList(ListState, Generic[T]):
+    """A list with its rows."""
+
+    query: Hashable = None
+    page: Page[T] | None = None
+    counted: Total | None = None  #: when the first page was read
+
+    @property
+    def _rows(self) -> tuple[int, str | None]:
+        return (0, None) if self.page is None else (len(self.page.items), self.page.next_cursor)
 
     @property
     def total(self) -> Total:
@@ -106,24 +150,7 @@ class PagedList(Generic[T]):
 
     @property
     def reads_first_page(self) -> bool:
-        return self._wanted == _START
-
-    def pick(self, ref: str | None) -> None:
-        """Show the details of this row; None: of no row."""
-        self.picked = ref
-
-    def refresh(self) -> None:
-        self._wanted = self.positions
-
-    def newest(self) -> None:
-        self._wanted = _START
-
-    def newer(self) -> None:
-        self._wanted = self.positions[:-1] or _START
-
-    def older(self) -> None:
-        if self.page is not None and self.page.next_cursor is not None:
-            self._wanted = (*self.positions, (self.page.next_cursor, self.before + len(self.page.items)))
+        return self._wanted == START
 
     def load(
         self, store: Store, query: Hashable, read_page: ReadPage[T], count: Callable[[Page[T]], Total] | None = None
@@ -133,16 +160,15 @@ class PagedList(Generic[T]):
         count: the number of entries, given the first page.
         """
         if query != self.query:
-            self.query, self.page, self.positions = query, None, _START
+            self.query, self.page, self.positions = query, None, START
             self.newest()
-        if self.acted != this_tab().acted:
-            self.acted = this_tab().acted
+        if self.has_acted():
             self._wanted = self._wanted or self.positions
         if self._wanted is None:
             return
         try:
-            page, positions = _read(read_page, self._wanted)
-            if count is not None and positions == _START and not page.total_is_exact:
+            page, positions = read_at(self._wanted, lambda cursor: read_page(LIMIT, cursor))
+            if count is not None and positions == START and not page.total_is_exact:
                 self.counted = count(page)
         except PresenceError as error:
             self.failure = plain(error)
@@ -154,11 +180,14 @@ class PagedList(Generic[T]):
             self.generation += 1
 
 
-def _read(read_page: ReadPage[T], positions: tuple[Position, ...]) -> tuple[Page[T], tuple[Position, ...]]:
-    page = read_page(LIMIT, positions[-1][0])
+def read_at(
+    positions: tuple[Position, ...], read: Callable[[str | None], Page[T]]
+) -> tuple[Page[T], tuple[Position, ...]]:
+    """The page at the last position that still has entries, and the positions up to it."""
+    page = read(positions[-1][0])
     while not page.items and page.next_cursor is None and len(positions) > 1:  # its entries are no longer stored
         positions = positions[:-1]
-        page = read_page(LIMIT, positions[-1][0])
+        page = read(positions[-1][0])
     return page, positions
 
 

@@ -17,7 +17,7 @@ from presence_core import AuditEntry, Block, Ended, Person, Presence, PresenceEr
 from presence_core.text.search_text import fold
 from presence_core.text.typed_text import as_one_line, read_typed
 from presence_dashboard.data import person_timeline
-from presence_dashboard.data.browser_tab import this_tab
+from presence_dashboard.data.paged_list import TabState
 from presence_dashboard.data.store import Reading, Store
 from presence_dashboard.error_sentences import plain
 
@@ -160,26 +160,18 @@ def version_of(sessions: tuple[Session, ...], block: Block | None, remarks: tupl
 
 
 @dataclass(slots=True)
-class PersonState:
+class PersonState(TabState):
     """The person page of one tab."""
 
-    uid: str
+    uid: str = ""
     facts: PersonFacts | None = None
     entries: list[AuditEntry] = field(default_factory=list)  #: audit entries read so far
     cursor: str | None = None  #: of the next audit entries
-    failure: str | None = None  #: why it could not be read
-    generation: int = 0
     cards: int = 0  #: additional pages of cards
     rows: int = 0  #: additional pages of the timeline
-    acted: int = -1
-    picked: str | None = None  #: ref of the session whose details are shown
     news: list[AuditEntry] = field(default_factory=list)  #: staff actions that a tick found, not announced yet
     _wanted: bool = True
     _places: dict[str, Session] = field(default_factory=dict)  #: sessions by id, in the order of their cards
-
-    def pick(self, ref: str | None) -> None:
-        """Show the details of this session; None: of no session."""
-        self.picked = ref
 
     def refresh(self) -> None:
         """Read again at the next run, and put the cards in order."""
@@ -216,8 +208,7 @@ class PersonState:
 
     def load(self, store: Store) -> None:
         """Read the data if requested. If that fails, the page stays as it is."""
-        if self.acted != this_tab().acted:
-            self.acted = this_tab().acted
+        if self.has_acted():
             self.refresh()
         if not self._wanted:
             return
@@ -296,6 +287,6 @@ def this_person(uid: str) -> PersonState:
     """The person of the tab for which this script runs. Another person gets a new state."""
     state: PersonState | None = st.session_state.get(_KEY)
     if state is None or state.uid != uid:
-        state = PersonState(uid)
+        state = PersonState(uid=uid)
         st.session_state[_KEY] = state
     return state

@@ -28,13 +28,11 @@ from presence_core import (
     SessionFilter,
     Unavailable,
 )
-from presence_dashboard.data.browser_tab import this_tab
+from presence_dashboard.data.paged_list import START, ListState, Position, read_at
 from presence_dashboard.data.session_query import SessionQuery
 from presence_dashboard.data.shared_reads import blocks_of, remarks_of
 from presence_dashboard.data.store import KEEP, Reading, Store
 from presence_dashboard.error_sentences import plain
-
-Cursors = tuple[str | None, ...]
 
 PAGE_SIZES: Final = (25, 50, 100)
 
@@ -77,37 +75,31 @@ class Rows:
 
 
 @dataclass(slots=True)
-class SessionList:
-    """The position of this tab in the list, and its rows."""
+class SessionList(ListState):
+    """The position of this tab in the list, and its rows. ``failure``: while Redis answers."""
 
     limit: int = 50
-    cursors: Cursors = (None,)  #: of this page and all pages before it
-    generation: int = 0
     rows: Rows | None = None
-    failure: str | None = None  #: why the list could not be read while Redis answers
     problem: str | None = None  #: what is wrong with the query; the rows answer the previous query
     ended: dict[str, Ended | None] = field(default_factory=dict)  #: by ref, since the read; None: why is not known
     selected: dict[str, Session] = field(default_factory=dict)  #: by ref, on all pages
-    picked: str | None = None  #: ref of the session whose details are shown
     ticks: int = 0  #: number of the browser's last change of ticks
-    acted: int = 0  #: ``Tab.acted`` at the read
     query: SessionQuery = field(default_factory=SessionQuery)  #: answered by the rows
     filter: SessionFilter | None = None  #: the same as a filter of page 1, to which the cursors belong
     is_emptied: bool = False  #: it had rows, and all of them have ended
     exact: frozenset[str] = frozenset()  #: refs that page 1 has put first
-    _wanted: Cursors | None = (None,)
     _scanning_further: bool = False
     _checked: float = 0.0  #: last check for ended rows, by the monotonic clock
 
     @property
-    def page(self) -> int:
-        return len(self.cursors)
+    def _rows(self) -> tuple[int, str | None]:
+        return (0, None) if self.rows is None else (len(self.rows.sessions), self.rows.next_cursor)
 
     @property
     def key(self) -> str:
         """Names the rows on the screen."""
         filter_digest = self.filter.digest if self.filter else ""
-        shown = repr((filter_digest, self.query.order, self.limit, self.cursors[-1], self.generation))
+        shown = repr((filter_digest, self.query.order, self.limit, self.positions[-1][0], self.generation))
         return sha256(shown.encode()).hexdigest()[:16]
 
     @property
@@ -115,30 +107,17 @@ class SessionList:
         """Whether the page is not full although the list continues, because few sessions match."""
         return self.rows is not None and self.rows.next_cursor is not None and len(self.rows.sessions) < self.limit
 
-    def refresh(self) -> None:
-        self._wanted = self.cursors
-
-    def newest(self) -> None:
-        self._wanted = (None,)
-
-    def newer(self) -> None:
-        self._wanted = self.cursors[:-1] or (None,)
-
-    def older(self) -> None:
-        if self.rows is not None and self.rows.next_cursor is not None:
-            self._wanted = (*self.cursors, self.rows.next_cursor)
-
     def scan_further(self) -> None:
         self._scanning_further = True
 
     def resize(self, limit: int) -> None:
         self.limit = limit
-        self._wanted = (None,)
+        self.newest()
 
     def clear(self) -> None:
         """Remove the rows, until the first page of the next query is read."""
         self.rows, self.failure, self.problem, self.ended, self.selected = None, None, None, {}, {}
-        self.query, self.filter, self.cursors = SessionQuery(), None, (None,)
+        self.query, self.filter, self.positions = SessionQuery(), None, START
         self.newest()
 
     def load(self, store: Store, query: SessionQuery, zone: tzinfo) -> None:
@@ -146,13 +125,12 @@ class SessionList:
         query = self._accepted(query, zone)
         if self.problem is not None and self.rows is None:
             return  # no list is better than a list for another query
-        if self.acted != this_tab().acted:
-            self.acted = this_tab().acted
+        if self.has_acted():
             self.refresh()
             self._checked = 0.0
             self.update(store)
         if query != self.query:
-            self._wanted = (None,)
+            self.newest()
             if replace(query, order=self.query.order) != self.query:
                 self.selected = {}  # what a search no longer shows is not kicked by surprise
         if self._wanted is not None:
@@ -172,7 +150,7 @@ class SessionList:
         return query
 
     def _read(self, store: Store, query: SessionQuery, zone: tzinfo) -> None:
-        wanted = self._wanted or (None,)  # an interrupted run of this tab may still be reading
+        wanted = self._wanted or START  # an interrupted run of this tab may still be reading
         reading = store.counts()
         if reading.failure is None:
             reading = store.counts(fresh=True)  # before the rows, so that a login in between counts as new
@@ -182,19 +160,20 @@ class SessionList:
         # Page 1 uses the current time. Later pages use the filter of page 1, to which their cursors belong.
         matching = query.filter(reading.value.as_of, zone) if len(wanted) == 1 else self.filter
         try:
-            rows, cursors = _page(
+            rows, positions = _page(
                 store.presence, matching, query.order, wanted, self.limit, reading.value.totals["login"]
             )
-            rows = rows.without(self.exact) if len(cursors) > 1 else _exact_first(store.presence, matching, query, rows)
+            is_first = len(positions) == 1
+            rows = _exact_first(store.presence, matching, query, rows) if is_first else rows.without(self.exact)
         except PresenceError as error:
             self._failed(store, error)
         else:
             had_rows = query == self.query and self.rows is not None and (self.is_emptied or bool(self.rows.sessions))
             self.is_emptied = had_rows and not rows.sessions and rows.next_cursor is None
-            if len(cursors) == 1:
+            if is_first:
                 self.exact = rows.exact
             self.query, self.filter = query, matching
-            self.rows, self.cursors, self.failure, self._wanted = rows, cursors, None, None
+            self.rows, self.positions, self.failure, self._wanted = rows, positions, None, None
             self.selected = {ref: session for ref, session in self.selected.items() if ref not in self.ended}
             self.ended, self._checked = {}, rows.read
             self.generation += 1
@@ -244,10 +223,6 @@ class SessionList:
 
     # -- Selection -----------------------------------------------------------------------------------------------------
 
-    def pick(self, ref: str | None) -> None:
-        """Show the details of this session; None: of no session."""
-        self.picked = ref
-
     @property
     def live_selected(self) -> tuple[Session, ...]:
         """The selected sessions that are live, as far as known."""
@@ -282,14 +257,13 @@ def _page(
     presence: Presence,
     matching: SessionFilter | None,
     order: ListOrder,
-    cursors: Cursors,
+    wanted: tuple[Position, ...],
     limit: int,
     logins: int,
-) -> tuple[Rows, Cursors]:
-    page = presence.list_sessions(matching, order=order, limit=limit, cursor=cursors[-1])
-    while not page.items and page.next_cursor is None and len(cursors) > 1:  # all its sessions have ended
-        cursors = cursors[:-1]
-        page = presence.list_sessions(matching, order=order, limit=limit, cursor=cursors[-1])
+) -> tuple[Rows, tuple[Position, ...]]:
+    page, positions = read_at(
+        wanted, lambda cursor: presence.list_sessions(matching, order=order, limit=limit, cursor=cursor)
+    )
     rows = Rows(
         sessions=tuple(page.items),
         next_cursor=page.next_cursor,
@@ -303,7 +277,7 @@ def _page(
         blocks=blocks_of(presence, {session.uid for session in page.items}),
         remarks=remarks_of(presence, {session.uid for session in page.items}),
     )
-    return rows, cursors
+    return rows, positions
 
 
 def _exact_first(presence: Presence, matching: SessionFilter | None, query: SessionQuery, rows: Rows) -> Rows:

@@ -1,7 +1,7 @@
 """Two weeks of history for a new demo, so that its charts and lists show from the start what they are for.
 
 What staff did is done again by the public methods of Presence, with a clock in the past. The counts of each minute are
-invented, with days, nights and weekends.
+invented, with days, nights and weekends. They end now, with as many sessions as the first visitors have.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from random import Random
 from typing import Any, Final
 
@@ -17,9 +18,10 @@ from presence_core import Login, Presence, Settings
 from presence_core.keyspace import Shard
 from presence_core.operations.maintenance import history
 from presence_core.operations.maintenance.history import SlotRecord
-from presence_core.schema.endings import kept
+from presence_core.schema.endings import END_REASONS, kept
 from presence_core.scripts.calls import Call, Op, command
 from presence_dashboard.demo.people import VISITORS
+from presence_dashboard.demo.visitors import STAY, USERS, first_visits
 
 MINUTE: Final = 60
 HOUR: Final = 3_600
@@ -29,11 +31,12 @@ DAYS: Final = 14
 FINE: Final = DAY
 """Samples of ten seconds are kept for so long; before, one a minute is enough."""
 
-STAY: Final = 8.0  # minutes of an average session, as of the simulated visitors
+TENTH: Final = 10
+"""Seconds of the finest samples."""
+
 PEAK: Final = 15.0  # the busiest hour, UTC
 NIGHT: Final = 0.42  # sessions at night, as a share of those at the peak
 WEEKEND: Final = 0.78  # the same for a weekend
-USERS: Final = 0.82  # users for each session
 DEVICES: Final = {"Windows PC": 26, "iPhone": 23, "Mac": 18, "Android phone": 17, "Linux PC": 8, "iPad": 8}
 APPS: Final = {"web": 68, "android": 12, "ios": 12, "desktop": 8}
 
@@ -49,8 +52,6 @@ CASES: Final = (
     ("Card reported as stolen, asked by billing", "Please contact support before you sign in again.", True, DAY),
 )
 
-KINDS: Final = ("login", "logout", "kicked", "expired", "replaced")
-
 
 def write_history(url: str, settings: Settings, now: float, visitors: int) -> bool:
     """Fill an empty server; False, and nothing is done, if it has any data."""
@@ -64,7 +65,8 @@ def write_history(url: str, settings: Settings, now: float, visitors: int) -> bo
         kicks = _handle_cases(presence, now, random)
         context.now = ""
         presence.sweep()
-        _write_counts(presence, list(_minutes(now, visitors, kicks, random)), presence.counts().totals, random)
+        presence.login_many(first_visits(random, visitors, now), imported=True)
+        _write_counts(presence, list(_minutes(now, visitors, kicks, random)), presence.counts().totals, now, random)
         for shard in context.keys.shards:
             _date_entries(redis, shard)
             _date_tombstones(redis, shard, settings)
@@ -113,16 +115,18 @@ def _kick(presence: Presence, random: Random, at: float, by: str, ticket: str) -
 
 
 def _minutes(now: float, visitors: int, kicks: Counter[int], random: Random) -> Iterator[tuple[int, SlotRecord]]:
-    """The minutes of the two weeks before ``now``. The last ones have about as many sessions as there are visitors."""
+    """The minutes of the two weeks up to ``now``, with the one that has begun. The last ones have about as many
+    sessions as there are visitors."""
     scale = visitors / _level(now)
     until = int(now // MINUTE) * MINUTE
     before = None
-    for at in range(until - DAYS * DAY, until, MINUTE):
+    for at in range(until - DAYS * DAY, until + 1, MINUTE):
         sessions = round(scale * _level(at) * random.gauss(1, 0.01))
         users, kicked = round(sessions * USERS), kicks[at]
         grown = 0 if before is None else sessions - before
         before = sessions
-        logins = max(0, grown, round(random.gauss(sessions / STAY, math.sqrt(sessions / STAY))))
+        usual = sessions * MINUTE / STAY
+        logins = max(0, grown, round(random.gauss(usual, math.sqrt(usual))))
         ends = logins - grown
         replaced = int(ends * 0.04 + random.random())
         expired = min(ends - replaced, int(ends * random.uniform(0.24, 0.4) + random.random()))
@@ -142,20 +146,25 @@ def _level(at: float) -> float:
 
 
 def _write_counts(
-    presence: Presence, minutes: list[tuple[int, SlotRecord]], totals: Mapping[str, int], random: Random
+    presence: Presence, minutes: list[tuple[int, SlotRecord]], totals: Mapping[str, int], now: float, random: Random
 ) -> None:
     """The samples, packed as the worker's script writes them: that script takes one at a time, in 20 times as long."""
-    end = minutes[-1][0] + MINUTE
+    begun, last = minutes.pop()
+    end = int(now // TENTH) * TENTH
     tenths = [tenth for at, record in minutes if at >= end - FINE for tenth in _tenths(at, record, random)]
+    running = [(at, record) for at, record in _tenths(begun, last, random) if at < end]
+    if running:  # of the minute that has begun
+        tenths += running
+        minutes.append((begun, reduce(SlotRecord.plus, (record for _, record in running))))
     context, calls = presence.internal.context, []
     for resolution in history.RESOLUTIONS:
         keep = resolution.keep(context.settings) + history.MARGIN
-        for period, packed in _packed(resolution, tenths if resolution.step == 10 else minutes).items():
+        for period, packed in _packed(resolution, tenths if resolution.step == TENTH else minutes).items():
             key = context.keys.common.samples(resolution.step, period)
             calls += [command(key, "SET", key, packed, "EX", keep)]
     # The worker goes on from here: the next sample is what has grown since.
     key = context.keys.common.history
-    noted = [word for kind in KINDS for word in (kind, totals[kind])]
+    noted = [word for kind in ("login", *END_REASONS) for word in (kind, totals[kind])]
     calls += [command(key, "HSET", key, "slot", end * 1000 // history.SLOT - 1, *noted)]
     presence.internal.run(_send(calls))
     for at, record in minutes:
@@ -176,7 +185,7 @@ def _tenths(at: int, record: SlotRecord, random: Random) -> Iterator[tuple[int, 
         *counts, new_devices = (count * (part + 1) // 6 - count * part // 6 for count in happened)
         sessions = record.sessions + random.randrange(-1, 2)
         fine = SlotRecord.from_fine(1, record.users, sessions, *counts)
-        yield at + 10 * part, fine._replace(new_devices=new_devices)
+        yield at + TENTH * part, fine._replace(new_devices=new_devices)
 
 
 def _packed(resolution: history.Resolution, records: Iterable[tuple[int, SlotRecord]]) -> dict[int, bytes]:
@@ -195,7 +204,7 @@ def _packed(resolution: history.Resolution, records: Iterable[tuple[int, SlotRec
 
 
 def _fields(step: int, record: SlotRecord) -> Sequence[int]:
-    if step == 10:
+    if step == TENTH:
         return (record.samples, record.users, record.sessions, *record[9:14])
     unique_share = {HOUR: 1.7, DAY: 2.4}.get(step, 0.0)
     return record._replace(uniques=min(len(VISITORS), round(record.users_max * unique_share)))[:15]

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from presence_core import AsyncPresence, Login, PresenceError
 from presence_dashboard.demo.people import BY_UID, VISITORS, Member
@@ -27,6 +27,9 @@ CLICKS: Final = (5.0, 40.0)
 
 KICKED_BREAK: Final = (60.0, 180.0)
 """Seconds that a kicked visitor stays away."""
+
+USERS: Final = 0.82
+"""Users for each session."""
 
 TICK: Final = 0.5
 ARRIVALS: Final = 3
@@ -47,6 +50,23 @@ class Visit:
     clicks: float
 
 
+def first_visits(random: Random, count: int, now: float) -> list[dict[str, Any]]:
+    """The logins of visitors who came in the last minutes, some on two devices: rows for ``login_many``."""
+    people = random.sample(VISITORS, min(round(count * USERS), len(VISITORS)))
+    members = people + random.sample(people, min(count - len(people), len(people)))
+    ages = [min(1500.0, random.expovariate(1 / STAY)) + 30 for _ in members]
+    times = [{"login_at": now - age, "last_seen": now - age % 30} for age in ages]
+    return [row | at for row, at in zip(_logins(random, members), times, strict=True)]
+
+
+def _logins(random: Random, members: list[Member]) -> list[dict[str, Any]]:
+    rows = [member.login(random.choice(member.devices)) for member in members]
+    for row in rows:
+        if random.random() < PRIVATE:
+            row["device_id"] = f"private-{random.getrandbits(64):x}"
+    return rows
+
+
 class Crowd:
     """Keeps about ``count`` visits going."""
 
@@ -55,6 +75,7 @@ class Crowd:
         self._count = count
         self._random = Random()
         self._visits: dict[str, Visit] = {}
+        self._began = time.monotonic()
         self._away: dict[str, float] = {}  # uid of a kicked visitor → when they may return
 
     async def run(self) -> None:
@@ -72,17 +93,13 @@ class Crowd:
             await asyncio.sleep(TICK)
 
     async def _begin(self) -> None:
-        """Continue the visits of the run before. A new demo begins with visitors who came in the last minutes."""
+        """Continue the visits of the run before, or of ``history``. Without any, some began in the last minutes."""
         visitors = {member.uid for member in VISITORS}
         async for session in self._presence.iter_sessions():
             if session.uid in visitors:  # not a guest, who tries the demo
                 self._add(session.ref, session.uid)
-        if self._visits:
-            return
-        now = time.time()
-        members = self._random.sample(VISITORS, min(self._count, len(VISITORS)))
-        ages = [min(1500.0, self._random.expovariate(1 / STAY)) + 30 for _ in members]
-        await self._sign_in(members, [{"login_at": now - age, "last_seen": now - age % 30} for age in ages])
+        if not self._visits:
+            await self._sign_in(first_visits(self._random, self._count, time.time()), imported=True)
 
     async def _step(self, now: float) -> None:
         due = [visit for visit in self._visits.values() if visit.clicks <= now]
@@ -96,10 +113,10 @@ class Crowd:
                 del self._visits[visit.ref]
                 if self._random.random() < 0.65:
                     await self._presence.logout(*visit.ref.rsplit(":", 1))
-        tide = 1 + SWING * math.sin(2 * math.pi * now / TIDE)
+        tide = 1 + SWING * math.sin(2 * math.pi * (now - self._began) / TIDE)
         missing = min(ARRIVALS, round(self._count * tide) - len(self._visits))
         if missing > 0:
-            await self._sign_in([self._newcomer(now) for _ in range(missing)])
+            await self._sign_in(_logins(self._random, [self._newcomer(now) for _ in range(missing)]))
 
     def _newcomer(self, now: float) -> Member:
         """A visitor who is not here; at times one who is, on a second device or in another window."""
@@ -114,14 +131,8 @@ class Crowd:
                 break
         return member
 
-    async def _sign_in(self, members: list[Member], times: list[dict[str, float]] | None = None) -> None:
-        rows = [member.login(self._random.choice(member.devices)) for member in members]
-        for row in rows:
-            if self._random.random() < PRIVATE:
-                row["device_id"] = f"private-{self._random.getrandbits(64):x}"
-        if times is not None:
-            rows = [row | at for row, at in zip(rows, times, strict=True)]
-        for login in await self._presence.login_many(rows, imported=times is not None):
+    async def _sign_in(self, rows: list[dict[str, Any]], *, imported: bool = False) -> None:
+        for login in await self._presence.login_many(rows, imported=imported):
             if isinstance(login, Login):  # the others are blocked
                 self._add(login.session.ref, login.session.uid)
 

@@ -361,6 +361,10 @@ def test_a_new_demo_has_two_weeks_of_history_that_agree(tmp_path: Path) -> None:
         assert 6 < (now - oldest.at.timestamp()) / 86_400 <= 7
         assert sum(day.kicked for day in days) == presence.counts().totals["kicked"]
         assert presence.repair().repaired == 0
+        tenths, counts = presence.history(now - 900, now - now % 10, step=10), presence.counts()
+        assert len(tenths) in (89, 90), "nothing is missing up to now"
+        assert abs(tenths[-1].sessions - counts.sessions) <= 3
+        assert abs(tenths[-1].users - counts.users) <= 2
         size = presence.internal.redis_client.dbsize()
         assert not write_history(server.url, settings, now, 20), "only an empty server is filled"
         assert presence.internal.redis_client.dbsize() == size

@@ -19,10 +19,14 @@ from presence_dashboard.roles import Actor
 KEEP = 14.5
 
 
+def read() -> OpenItems | None:
+    """The open items, shared by all tabs."""
+    return shared("open-items", lambda presence: read_open_items(presence, now()), keep=KEEP).value
+
+
 def open_items(actor: Actor) -> None:
     """Each kind has a table of its own; a kind without an item has none. Further kinds follow here."""
-    reading = shared("open-items", lambda presence: read_open_items(presence, now()), keep=KEEP)
-    found = reading.value
+    found = read()
     if found is None:
         return
     names = shown_names(found.names, actor)

@@ -22,8 +22,8 @@ from presence_dashboard.data.shared_reads import now, shared, shown_names
 from presence_dashboard.format import name, number
 from presence_dashboard.roles import Actor
 from presence_dashboard.time_range import resolve
+from presence_dashboard.views.report import open_items
 from presence_dashboard.views.report.member_table import member_table
-from presence_dashboard.views.report.open_items import open_items
 from presence_dashboard.views.report.row_words import worded_rows
 
 access.stop_without_gate()
@@ -46,13 +46,14 @@ def page() -> None:
     since, until = period
     with st.skeleton(height=320):
         reading = shared(("report", since, until), lambda presence: read_report(presence, since, until), keep=KEEP)
+        open_items.read()  # before anything is drawn, so that nothing moves
     if reading.value is None:
         show_placeholder(reading)
         return
     report = reading.value.with_first(actor.name)
     with controls:
         _buttons(report, actor, period)
-    open_items(actor)
+    open_items.open_items(actor)
     _report(report, actor, period)
     export_dialog.dialog()
 

@@ -155,6 +155,13 @@ def _excluded(review: Review) -> tuple[str, ...]:
     return (*review.request.exclude, *st.session_state.get(f"{review.key}-without", ()))
 
 
+def _chosen(review: Review) -> None:
+    """Count again. A filter asks for one value of a facet: the latest that was chosen."""
+    key = f"{review.key}-only"
+    st.session_state[key] = [*{field: (field, value) for field, value in st.session_state[key]}.values()]
+    _count_again(review)
+
+
 def _values(people: PeopleCount, asked: SessionFilter) -> list[tuple[str, str]]:
     """Facets and values that some of the sessions have, and the request does not ask for; the most frequent first."""
     known = [(count, value) for value, count in people.values.items() if getattr(asked, value[0]) is None]
@@ -172,8 +179,9 @@ def _narrowing(review: Review, asked: SessionFilter, people: PeopleCount) -> Non
         [*chosen, *(value for value in _values(people, asked) if value[0] not in fields)],
         key=f"{key}-only",
         format_func=lambda value: _value_words(value[0], value[1], people.values.get(value, 0)),
+        filter_mode="contains",
         placeholder=texts.REVIEW_ONLY_ALL,
-        on_change=_count_again,
+        on_change=_chosen,
         args=(review,),
     )
     st.multiselect(
@@ -182,6 +190,7 @@ def _narrowing(review: Review, asked: SessionFilter, people: PeopleCount) -> Non
         key=f"{key}-without",
         format_func=lambda ref: _session_words(rows[ref]),
         max_selections=max(most, 1),
+        filter_mode="contains",
         placeholder=texts.REVIEW_LEAVE_OUT_NONE,
         help=texts.review_leave_out_help(OFFERED),
         on_change=_count_again,
@@ -203,7 +212,7 @@ def _fields(review: Review) -> tuple[ActionDetails, RulePart | str | None]:
     """What the admin sees and may change. Outside of the form, because the fields of a block depend on each other."""
     request, key, actor = review.request, review.key, access.current()
     if request.filter is not None and review.preview is not None and review.people is not None:
-        which = history_query.filter_in_words(request.filter, request.at, actor, zone())
+        which = history_query.filter_in_words(review.preview.filter, request.at, actor, zone())
         show_matches(review.preview, review.people, code(cut(which, 200)) if which else texts.BULK_EVERYONE)
         if review.preview.total != request.sessions:
             by = name(cut(request.by, 40))

@@ -33,7 +33,7 @@ def _is_empty(listing: SessionList) -> bool:
 
 def _refresh(listing: SessionList, reading: Reading[Counts]) -> None:
     """The refresh button. It keeps its place, so that the table does not move under the pointer."""
-    new = listing.newer_logins(reading) if listing.page == 1 else 0
+    new = listing.newer_logins(reading) if listing.number == 1 else 0
     # With filters, new logins do not have to match.
     label_of = texts.newer if listing.query.is_everyone else texts.logins_since
     label = label_of(new, number(new)) if new else texts.REFRESH
@@ -52,6 +52,6 @@ def _ages(listing: SessionList, reading: Reading[Counts]) -> str:
     """A time of day, which stays true without a refresh. The age is added if the page refreshes."""
     if listing.rows is None:
         return ""
-    new = listing.newer_logins(reading) if listing.page > 1 else 0
+    new = listing.newer_logins(reading) if listing.number > 1 else 0
     ago = span(listing.rows.age) if this_tab().tick and listing.rows.age >= MINUTE else None
     return texts.rows_as_of(local_time(listing.rows.as_of), ago, number(new) if new else None)

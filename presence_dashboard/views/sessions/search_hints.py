@@ -45,7 +45,7 @@ def search_hints(listing: SessionList) -> None:
     query, rows = listing.query, listing.rows
     if not query.text or query.exact or query.inside or listing.problem is not None or rows is None:
         return
-    finds_few = listing.page == 1 and rows.next_cursor is None and len(rows.sessions) <= FEW
+    finds_few = listing.number == 1 and rows.next_cursor is None and len(rows.sessions) <= FEW
     meant = people_list.meant_texts(query.text) if finds_few and query.may_name_a_person else ()
     filters = [*filter_hints(query), *(_city_hints(query) if finds_few else ())]
     ticket = ticket_used(query.text)

@@ -212,7 +212,7 @@ def _selection(listing: SessionList, ticked: tuple[Session, ...]) -> None:
 def pager(listing: SessionList, rows: Rows) -> None:
     """The paging buttons. Cursors skip or repeat no session while others log in and out."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="pager"):
-        page_buttons(listing, is_first=listing.page == 1, is_last=rows.next_cursor is None)
+        page_buttons(listing, is_first=listing.number == 1, is_last=rows.next_cursor is None)
         st.markdown(_place(listing, rows), width="content")
         st.selectbox(
             texts.PER_PAGE,
@@ -238,11 +238,11 @@ def search_further(listing: SessionList, rows: Rows) -> None:
 
 
 def _place(listing: SessionList, rows: Rows) -> str:
-    first = (listing.page - 1) * listing.limit + 1
-    last = first + len(rows.sessions) - 1
+    first, last = listing.before + 1, listing.before + len(rows.sessions)
     # The total may be older than this page, and smaller than the position of its last row.
     total = number(max(rows.total, last))
-    return texts.place(number(first), number(last), total if rows.total_is_exact else texts.about(total), listing.page)
+    total = total if rows.total_is_exact else texts.about(total)
+    return texts.place(number(first), number(last), total, listing.number)
 
 
 def _resize(listing: SessionList) -> None:

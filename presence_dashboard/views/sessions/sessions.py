@@ -75,7 +75,7 @@ def page() -> None:
     with mirrored:
         mirror_notice()
     rows = listing.rows if listing.query == query and listing.problem is None else None
-    open_single(query, rows.sessions if rows and rows.next_cursor is None and listing.page == 1 else ())
+    open_single(query, rows.sessions if rows and rows.next_cursor is None and listing.number == 1 else ())
     if not this_tab().away:
         listing.update(store)
     with refresh:

@@ -174,7 +174,7 @@ def test_a_new_question_begins_at_its_first_page(app: AppTest, presence: Presenc
     before = app.session_state["session-list"].key
     assert uids(search(app, "user"))[0] == "user59"
     assert app.session_state["session-list"].key != before, "no tick of the old table holds in the new one"
-    assert len(app.session_state["session-list"].cursors) == 1
+    assert len(app.session_state["session-list"].positions) == 1
     seen = uids(app)
     for _ in range(2):
         seen += uids(app.button(key="older").click().run())

@@ -64,9 +64,12 @@ def test_the_person_with_exactly_this_user_id_comes_first_and_is_marked(app: App
     assert found[:3] == ["20001", "20001", "other-0"]
     assert table(app).column("status")[:3] == [texts.EXACT_MATCH, texts.EXACT_MATCH, ""]
     seen = list(found)
-    for _ in range(2):
+    for page in (2, 3):
+        before = len(seen)
         click(app, "older")
         seen += uids(app)
+        [place] = [text.value for text in app.markdown if f"page {page}" in text.value]
+        assert place.startswith(f"{before + 1}–{len(seen)} of "), place
     assert sorted(seen) == sorted([*(f"other-{n}" for n in range(102)), "20001", "20001"]), "each is listed once"
     search(app, "other-7")
     assert uids(app)[0] == "other-7"
