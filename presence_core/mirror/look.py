@@ -84,7 +84,7 @@ def lines(look: Look, site_of: Mapping[str, SiteStore], url_name: str) -> Iterat
     for entry in look.found:
         store = entry.store
         yield ""
-        yield f"{store.title}: {entry.keys:,} {_keys(entry.keys)} that begin with {store.prefix!r}"
+        yield f"{store.title}: {entry.keys:,} {_keys(entry.keys)}, beginning with {store.prefix!r}"
         if store.refused:
             yield f"  {store.refused}."
             continue

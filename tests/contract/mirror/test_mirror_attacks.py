@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import pickle
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +17,7 @@ import pytest
 from presence_core.mirror.look import acl_line
 from presence_core.mirror.stores import BY_NAME
 from tests.contract.mirror.conftest import ALL, KEY, Site, scan, until
-from tests.contract.mirror.test_command import INDEX, _spring_session
+from tests.contract.mirror.test_command import INDEX, _redis_session, _spring_session
 from tests.support.servers import Cluster
 from tests.support.servers.waiting import wait_for
 
@@ -67,6 +69,40 @@ def test_a_kicked_session_whose_user_cannot_be_read_any_more_stops_no_other_kick
 )
 def test_the_acl_line_has_what_a_kick_needs_under_another_prefix(store: str, prefix: str, has: str) -> None:
     assert has in acl_line(replace(BY_NAME[store], prefix=prefix), 0).split()
+
+
+def _write_ada(site: Site, store: str) -> str:
+    """A session that ends within a second, as its store writes it."""
+    now, life = time.time(), 1
+    texts = {
+        "django": (":1:django.contrib.sessions.cache" + "a" * 32, pickle.dumps({"_auth_user_id": "ada"})),
+        "flask": ("session:" + "a" * 43, b"\x81\xa8_user_id\xa3ada"),
+        "starsessions": ("starsessions.abc", json.dumps(
+            {"user_id": "ada", "__metadata__": {"created": now, "last_access": now, "lifetime": life}})),
+        "better-auth": ("a" * 32, json.dumps(
+            {"session": {"token": "a" * 32, "userId": "ada"}, "user": {"id": "ada", "name": "Ada"}})),
+    }  # fmt: skip
+    if store in texts:
+        key, value = texts[store]
+        site.redis.set(key, value, ex=life)
+    elif store == "spring":
+        key = _spring_session(site, "ada")
+        site.redis.expire(key, life)
+    else:  # redis-sessions keeps the hash until its own sweep
+        key = _redis_session(site, "ada")
+        site.redis.hset(key, mapping={"la": int(now), "ttl": life})
+    return key
+
+
+@pytest.mark.parametrize("flags", [ALL, ""], ids=["notifications", "scans"])
+@pytest.mark.parametrize("store", ["django", "flask", "starsessions", "better-auth", "spring", "redis-sessions"])
+def test_the_expiry_of_a_session_of_each_store_is_seen(site: Site, store: str, flags: str) -> None:
+    site.notify(flags)
+    mirror = site.mirror(store, every=0.1)
+    _write_ada(site, store)
+    until(mirror, lambda: site.presence.sessions("ada"))
+    until(mirror, lambda: not site.presence.sessions("ada"))
+    assert [(end.reason, end.cause) for end in site.presence.ended("ada")] == [("expired", "idle")]
 
 
 @pytest.mark.parametrize("lists", [True, False])
