@@ -26,6 +26,20 @@ _GRANTED: Final[dict[Role, frozenset[Right]]] = {
 }
 
 
+_FROM: Final = ", from "
+
+
+def denied_from(why: str, address: str | None) -> str:
+    """Why a sign-in was refused, and from where, as the audit keeps it."""
+    return f"{why}{_FROM}{address}"
+
+
+def without_address(reason: str) -> str:
+    """The same without the address."""
+    why, has_address, _ = reason.partition(_FROM)
+    return why + has_address + HIDDEN if has_address else reason
+
+
 class SignedOut(Exception):
     """No one is signed in, or the sign-in has ended. The message is shown on the page."""
 

@@ -5,7 +5,6 @@ Streamlit runs a page's script again for every event and so makes its classes ag
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -19,7 +18,7 @@ from presence_dashboard.data import paged_list
 from presence_dashboard.data.paged_list import ReadPage, Total, count_on, scan
 from presence_dashboard.data.store import Store
 from presence_dashboard.format import second
-from presence_dashboard.roles import HIDDEN, Actor, Right
+from presence_dashboard.roles import HIDDEN, Actor, Right, without_address
 
 HistoryView = Literal["ended", "blocks", "jobs", "staff"]
 
@@ -80,7 +79,6 @@ _NOW: Final = timedelta(seconds=2)
 """How long a bulk kick may take to begin."""
 
 _TIMEOUTS_WHERE: Final = "change_timeouts_where"
-_ADDRESS_IN_REASON: Final = re.compile(r"(?<=, from ).+")
 
 
 def filter_values(search: SessionFilter, actor: Actor) -> dict[str, Any]:
@@ -135,7 +133,7 @@ def masked(entry: AuditEntry, actor: Actor) -> AuditEntry:
 def reason(entry: AuditEntry, actor: Actor) -> str | None:
     """The reason of an audit entry. A masked actor does not see the address of a refused sign-in."""
     hides = "ip" in actor.masked and entry.action == "denied" and entry.reason is not None
-    return _ADDRESS_IN_REASON.sub(HIDDEN, entry.reason or "") if hides else entry.reason
+    return without_address(entry.reason or "") if hides else entry.reason
 
 
 def page_reader(view: HistoryView, store: Store, query: HistoryQuery, actor: Actor | None = None) -> ReadPage[Any]:

@@ -18,7 +18,7 @@ from presence_core import Login, Presence, Settings
 from presence_core.keyspace import Shard
 from presence_core.operations.maintenance import history
 from presence_core.operations.maintenance.history import SlotRecord
-from presence_core.schema.endings import kept
+from presence_core.schema.endings import END_REASONS, kept
 from presence_core.scripts.calls import Call, Op, command
 from presence_dashboard.demo.people import VISITORS
 from presence_dashboard.demo.visitors import STAY, USERS, first_visits
@@ -51,8 +51,6 @@ CASES: Final = (
     ("Shared account", "Please sign in with your own account.", True, None),
     ("Card reported as stolen, asked by billing", "Please contact support before you sign in again.", True, DAY),
 )
-
-KINDS: Final = ("login", "logout", "kicked", "expired", "replaced")
 
 
 def write_history(url: str, settings: Settings, now: float, visitors: int) -> bool:
@@ -166,7 +164,7 @@ def _write_counts(
             calls += [command(key, "SET", key, packed, "EX", keep)]
     # The worker goes on from here: the next sample is what has grown since.
     key = context.keys.common.history
-    noted = [word for kind in KINDS for word in (kind, totals[kind])]
+    noted = [word for kind in ("login", *END_REASONS) for word in (kind, totals[kind])]
     calls += [command(key, "HSET", key, "slot", end * 1000 // history.SLOT - 1, *noted)]
     presence.internal.run(_send(calls))
     for at, record in minutes:

@@ -23,7 +23,7 @@ from presence_dashboard.gate import first_password, html_pages
 from presence_dashboard.gate.limits.password_queue import PasswordQueue, TooBusy
 from presence_dashboard.gate.limits.sign_in_limits import SignInLimits, wide_network_of
 from presence_dashboard.gate.staff_sessions import COOKIE, StaffSessions
-from presence_dashboard.roles import SignedOut
+from presence_dashboard.roles import SignedOut, denied_from
 
 CSRF: Final = "presence_csrf"
 _LARGEST: Final = 65_536
@@ -100,7 +100,7 @@ class SignInForms:
             return form(texts.no_role(name), 403)
         ip = client_of(self._staff, request)
         if stored.has_expired:
-            await self._log_denial(name, f"one-time password has expired, from {ip}")
+            await self._log_denial(name, denied_from("one-time password has expired", ip))
             return form(texts.FIRST_PASSWORD_EXPIRED, 403)
         self._limits.succeeded(ip, name)
         if stored.is_one_time:
@@ -122,7 +122,7 @@ class SignInForms:
         # An unknown name is not audited: people type their password there.
         by = name if name in passwords else "(unknown name)"
         if wait := self._limits.begin(ip, name):
-            await self._log_denial(by, f"too many attempts, from {ip}")
+            await self._log_denial(by, denied_from("too many attempts", ip))
             answer = form(texts.sign_in_wait(ceil(wait)), 429)
             answer.headers["Retry-After"] = str(ceil(wait))
             return answer
@@ -132,7 +132,7 @@ class SignInForms:
         except TooBusy:
             return form(texts.SIGN_IN_BUSY, 503)
         if stored is None:
-            await self._log_denial(by, f"wrong password, from {ip}")
+            await self._log_denial(by, denied_from("wrong password", ip))
             return form(wrong or texts.SIGN_IN_WRONG, 403)
         return stored
 

@@ -16,15 +16,18 @@ from presence_core import (
     CorruptData,
     InvalidArgument,
     JobErrorCode,
+    JobKind,
     OutcomeUnknown,
     Presence,
     PresenceError,
     SessionFilter,
     Unavailable,
 )
+from presence_core.schema.endings import END_COUNTS
 from presence_dashboard import texts
 from presence_dashboard.actions import kick_and_block, staff_members
 from presence_dashboard.error_sentences import plain
+from presence_dashboard.views.live import split_chart
 from tests.dashboard.conftest import confirm, log_in, tick, toasts
 
 PACKAGE = Path(kick_and_block.__file__).parents[1]
@@ -43,6 +46,16 @@ ERRORS: list[PresenceError] = [
 
 def test_every_error_of_a_job_has_a_sentence() -> None:
     assert texts.JOB_ERRORS.keys() == set(get_args(JobErrorCode))
+
+
+def test_every_kind_of_a_job_has_its_words() -> None:
+    for words in (texts.JOB_KINDS, texts.JOB_PROGRESS, texts.JOB_RESULT, texts.JOB_MISSED, texts.JOB_LEFT):
+        assert words.keys() == set(get_args(JobKind))
+
+
+def test_every_count_of_ends_has_a_colour_and_a_name_on_live() -> None:
+    assert split_chart._COLOURS.keys() == set(END_COUNTS)
+    assert set(END_COUNTS) <= texts.LIVE_REASONS.keys()
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=repr)
