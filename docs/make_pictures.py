@@ -194,6 +194,19 @@ def write_history(presence: Presence) -> None:
     write_samples(presence, now - minutes * 60, rows, 60)
 
 
+def live_on(presence: Presence, logins: Sequence[Login], seconds: float) -> None:
+    """Let people come and go, until the worker has a whole minute of it."""
+    end, leaving = time.monotonic() + seconds, iter(logins[40:])
+    for member in PEOPLE[300:]:
+        if time.monotonic() > end:
+            return
+        presence.login(**member.login(member.devices[0]))
+        session = next(leaving).session
+        presence.logout(session.uid, session.session_id)
+        time.sleep(3)
+    time.sleep(max(0, end - time.monotonic()))
+
+
 @contextmanager
 def scratch() -> Iterator[str]:
     directory = tempfile.mkdtemp()
@@ -213,7 +226,7 @@ def main() -> None:
         write_history(presence)
         uid = next(uid for uid in (login.session.uid for login in logins[:12]) if presence.is_online(uid))
         with Worker(presence), dashboard({"PRESENCE_DATA_DIR": directory, "PRESENCE_REDIS_URL": "embedded"}) as url:
-            time.sleep(15)  # until the worker has taken a sample
+            live_on(presence, logins, 135)
             take_pictures(url, uid)
             record_takeover(url, next(login for login in logins[12:] if len(presence.sessions(login.session.uid)) > 1))
     print(f"Dashboard, live and person, light and dark, and a support call, in {IMAGES}")
