@@ -79,16 +79,17 @@ def with_prefix_of(store: Store, key: bytes) -> Store | None:
 
 def lines(look: Look, site_of: Mapping[str, SiteStore], url_name: str) -> Iterator[str]:
     """What is printed. site_of: by the name of a store, how its keys are read."""
-    yield f"Looked at {look.looked_at:,} keys{'' if look.is_whole else ' (there are more)'}."
+    yield f"Looked at {look.looked_at:,} {_keys(look.looked_at)}{'' if look.is_whole else ' (there are more)'}."
     yield _notifications(look.flags)
     for entry in look.found:
         store = entry.store
         yield ""
-        yield f"{store.title}: {entry.keys:,} keys that begin with {store.prefix!r}"
+        yield f"{store.title}: {entry.keys:,} {_keys(entry.keys)}, beginning with {store.prefix!r}"
         if store.refused:
             yield f"  {store.refused}."
             continue
-        raws = site_of[store.name].read(entry.examples)
+        site = site_of[store.name]
+        raws = site.read(entry.examples)
         for number, raw in enumerate(raws, 1):
             yield f"  example {number}: {example(store, raw)}"
         if store.note:
@@ -96,9 +97,13 @@ def lines(look: Look, site_of: Mapping[str, SiteStore], url_name: str) -> Iterat
         if store.same_login == "":
             yield "  After a kick, a request in flight and a new sign-in look alike here: choose same_login in the map."
         yield f"  mirror it: {command(store, url_name)}"
-        yield f"  its ACL user: {acl_line(store, site_of[store.name].database)}"
+        yield f"  its ACL user: {acl_line(store, site.database, is_cluster=site.is_cluster)}"
     if not look.found:
         yield "No sessions of a store that is known were found. Describe it in a file: --map FILE (docs/mirror.md)."
+
+
+def _keys(number: int) -> str:
+    return "key" if number == 1 else "keys"
 
 
 def _notifications(flags: str | None) -> str:
@@ -159,8 +164,10 @@ def _default_prefix(store: Store) -> str:
     return BY_NAME[store.name].prefix if store.name in BY_NAME else store.prefix
 
 
-def acl_line(store: Store, database: int) -> str:
+def acl_line(store: Store, database: int, *, is_cluster: bool = False) -> str:
     """The user that the site's server needs for this mirror."""
-    commands = " ".join(filter(None, (_BY_KIND[bool(store.fields)], _COMMANDS, store.acl)))
+    space = pattern(store.prefix.removesuffix(":").removesuffix(":sessions"), "")
+    own = store.acl.replace("{space}", space)
+    commands = " ".join(filter(None, (_BY_KIND[bool(store.fields)], _COMMANDS, own, "+cluster|slots" * is_cluster)))
     channel = pattern(f"__keyspace@{database}__:{store.prefix}", "*")
     return f"ACL SETUSER presence-mirror on >PASSWORD ~{pattern(store.prefix, '*')} &{channel} {commands}"

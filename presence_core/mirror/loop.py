@@ -36,6 +36,10 @@ TOUCH_SECONDS: Final = 2.0
 EVERY_LISTENING, EVERY_SCANNING = 300.0, 5.0
 """Seconds from the end of one scan to the next, with and without notifications."""
 
+CHECK_SECONDS: Final = 5.0
+"""Between two looks at whether the site's server still sends notifications: someone may turn them off, or a replica
+without them may take over."""
+
 NEEDED_FLAGS: Final = "Kg$hxe"
 """Of notify-keyspace-events: by key; DEL and EXPIRE, texts, hashes, expired and evicted keys. A means all kinds."""
 
@@ -60,6 +64,7 @@ class Mirror:
         name: str = "",
         rate: int = 5_000,
         every: float | None = None,
+        lists_visitors: bool = False,
     ) -> None:
         """site: for this mirror alone. rate: keys of the site that are read in a second at most. every: seconds from
         the end of one scan to the next."""
@@ -73,7 +78,7 @@ class Mirror:
         self._site, self._store, self._rate = site, store, rate
         self.name = name or f"{store.name} {store.prefix}".strip()
         self._digests = Digests(key, self.name)
-        self.reconciler = Reconciler(self._presence, site, store, self._digests)
+        self.reconciler = Reconciler(self._presence, site, store, self._digests, lists_visitors=lists_visitors)
         self._stop = threading.Event()
         self._every = every
         self._cursor = ""  # of our events
@@ -82,7 +87,7 @@ class Mirror:
         self._dirty: dict[bytes, None] = {}
         self._expired: set[bytes] = set()
         self._touched: dict[bytes, None] = {}
-        self._touched_at = self._reported_at = self._watermark_at = 0.0
+        self._touched_at = self._reported_at = self._watermark_at = self._checked_at = 0.0
         self.hears = "scans"
         self._listens = False
         self._heard_at = time.monotonic()
@@ -111,9 +116,7 @@ class Mirror:
                 "conflicts",
             )
         self._report()
-        flags = self._site.notification_flags()
-        self._listens = flags is None or hears_enough(flags)
-        self.hears = "notifications" if flags is not None and hears_enough(flags) else "scans"
+        self._check_hearing()
         self._cursor = self._presence.events_end()
         self._revoked = max(edge.revoked for edge in internal.run(latest(internal.context)))
 
@@ -205,8 +208,19 @@ class Mirror:
 
     # -- the site -----------------------------------------------------------------------------------------------------
 
+    def _check_hearing(self) -> None:
+        """Whether the site's server sends notifications. If that has changed, a scan finds what was not heard."""
+        flags = self._site.notification_flags()
+        before, self._checked_at = self.hears, time.monotonic()
+        self.hears = "notifications" if flags is not None and hears_enough(flags) else "scans"
+        self._listens = flags is None or self.hears == "notifications"
+        if self.hears != before:
+            self._next_scan = 0.0
+
     def _hear_site(self) -> None:
         self.reconciler.delete_pending()
+        if time.monotonic() - self._checked_at >= CHECK_SECONDS or (self._listens and not self._site.is_listening):
+            self._check_hearing()
         if self._listens and not self._site.is_listening:
             self._site.listen(self._store.prefix)
             self._next_scan = 0.0  # what changed before was not heard

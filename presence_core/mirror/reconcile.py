@@ -81,9 +81,19 @@ def ended_by_us(ended: Ended) -> bool:
 class Reconciler:
     """The copies of one mirror. For one thread."""
 
-    def __init__(self, presence: Presence, site: SiteStore, store: Store, ids: Digests | MiddlewareIds) -> None:
+    def __init__(
+        self,
+        presence: Presence,
+        site: SiteStore,
+        store: Store,
+        ids: Digests | MiddlewareIds,
+        *,
+        lists_visitors: bool = False,
+    ) -> None:
+        """lists_visitors: also sessions without a user, each as a user of its own."""
         self._presence, self._site, self._store, self._ids = presence, site, store, ids
         self._imports = isinstance(ids, MiddlewareIds)  # once: nothing is deleted, and ours end by their own times
+        self._lists_visitors = lists_visitors
         self._counts = False
         self.copies: dict[bytes, Copy] = {}  #: by the key in the site's store
         self.key_of: dict[str, bytes] = {}  #: by our session id
@@ -154,16 +164,20 @@ class Reconciler:
         if raw.ttl == GONE:
             return None
         try:
-            session = self._store.read(raw)
+            visitor = self._visitor(key)
+            session = self._store.read(raw, visitor)
             if session is not None:
                 check.uid(session.uid)
-            else:
-                self.without_user += self._counts
+            self.without_user += self._counts and (session is None or session.uid == visitor)
         except Unreadable as unreadable:
             return str(unreadable)
         except InvalidArgument:
             return "a user id that does not fit"
         return session
+
+    def _visitor(self, key: bytes) -> str:
+        """The user that a session without one counts as; empty: it is not listed."""
+        return f"visitor-{self._ids.session_id(key, ('', ''), 0)[-12:]}" if self._lists_visitors else ""
 
     def _times(self, session: SiteSession, raw: RawSession, copy: Copy | None) -> tuple[int, int]:
         """Last seen and until when it lives, ms; 0: it does not expire."""
@@ -348,7 +362,7 @@ class Reconciler:
         """Whether a key still is the session that ended here: of the same user, by the same login."""
         kicked = self.pending[key]
         try:
-            session = self._store.read(raw)
+            session = self._store.read(raw, self._visitor(key))
         except Unreadable:
             return True  # it was this user's when it was last read
         return session is not None and session.uid == kicked.uid and hash(session.identity) == kicked.identity

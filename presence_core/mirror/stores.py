@@ -47,7 +47,7 @@ class Store:
     for this store never gives an id again, or ``login`` differs. "new": another sign-in. "": both happen, choose."""
     note: str = ""  #: what to know about it, a sentence
     refused: str = ""  #: why it cannot be mirrored, a sentence
-    acl: str = ""  #: what else the ACL user of the site's server may do, for ``more``
+    acl: str = ""  #: what else the ACL user of the site's server may do, for ``more``; {space} as in the keys
     more: Callable[[bytes, RawSession], Sequence[Words]] = _nothing_more  #: what else a kick deletes
 
     def is_session_key(self, key: bytes) -> bool:
@@ -64,15 +64,15 @@ class Store:
             return read(raw.value)
         return {name: read(value) for name, value in raw.value.items() if value is not None}
 
-    def read(self, raw: RawSession) -> SiteSession | None:
-        """The session; None if it has no user. Raises Unreadable."""
+    def read(self, raw: RawSession, visitor: str = "") -> SiteSession | None:
+        """The session; None if it has no user. visitor: who counts as its user then. Raises Unreadable."""
         data = self.data(raw)
         if not isinstance(data, dict):
             raise Unreadable("no session")
         if self.marks and value_at(data, self.marks) is None:
             raise Unreadable("no session of this store")
-        uid = text_at(data, self.uid)
-        if uid is None:
+        uid = text_at(data, self.uid) or visitor
+        if not uid:
             return None
         login_at = seconds_at(data, self.login)
         lifetime = value_at(data, self.lifetime)
@@ -114,7 +114,10 @@ def _spring(key: bytes, raw: RawSession) -> Sequence[Words]:
     """The index of principals, and the key whose expiry Spring listens for."""
     space, _, session_id = key.decode("utf-8", "replace").rpartition(":sessions:")
     value = (raw.value or {}).get(_SPRING_NAME)
-    principal = FORMATS["java"](value) if value else ""
+    try:
+        principal = FORMATS["java"](value) if value else ""
+    except Unreadable:  # the site has written another value since: its index entry leads nowhere
+        principal = ""
     return (
         ("SREM", f"{space}:index:{_SPRING_INDEX}:{principal}", session_id),
         ("DEL", f"{space}:sessions:expires:{session_id}"),
@@ -209,7 +212,7 @@ STORES: Final = (
         seen=paths("la"),
         lifetime=paths("ttl"),
         id_pattern=r"[A-Za-z0-9_-]{3,20}:[A-Za-z0-9]{55}Z[0-9a-z]+",
-        acl="+zrem +srem +publish &rs:cache",
+        acl="+zrem +srem +publish &{space}:cache",
         more=_redis_sessions,
         note=_NO_LOGIN_TIME,
     ),
@@ -240,7 +243,7 @@ STORES: Final = (
         seen=paths("lastAccessedTime"),
         lifetime=paths("maxInactiveInterval"),
         id_pattern="[A-Za-z0-9-]{8,64}",
-        acl="~spring:session:index:* +srem +del",
+        acl="~{space}:index:* +srem +del",
         more=_spring,
         note="The default repository has no index of principals: its sessions have no user here.",
     ),

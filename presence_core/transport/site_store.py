@@ -51,11 +51,12 @@ class SiteStore:
         """fields: sessions are hashes of which these are read; none: texts."""
         client = connect(url, timeout, use_asyncio=False)
         self._client = client
-        self._is_cluster = isinstance(client, RedisCluster)
+        self.is_cluster = isinstance(client, RedisCluster)
         self._fields = tuple(fields)
         self._listening: list[Any] = []  # one for each server
+        self._listens_to: set[str] = set()  # the masters of a cluster
         self.name = server_name(client)
-        self.database = 0 if self._is_cluster else int(client.connection_pool.connection_kwargs.get("db") or 0)
+        self.database = 0 if self.is_cluster else int(client.connection_pool.connection_kwargs.get("db") or 0)
 
     def close(self) -> None:
         self.stop_listening()
@@ -67,19 +68,26 @@ class SiteStore:
         try:
             yield
         except (RedisError, RedisClusterException, OSError) as error:
+            with suppress(RedisError, RedisClusterException, OSError):
+                self._refresh_layout()
             failure = explained(error, self.name.removeprefix("Redis at "))
             raise Unavailable(f"The site's store: {failure}", self.name) from error
 
+    def _refresh_layout(self) -> None:
+        """Ask the cluster which masters it has: commands for one of them do not follow a failover."""
+        if self.is_cluster:
+            self._client.nodes_manager.initialize()
+
     def _servers(self) -> list[Any]:
         """A client of each server that has keys: the server, or the masters of the cluster."""
-        if not self._is_cluster:
+        if not self.is_cluster:
             return [self._client]
         nodes = sorted(self._client.get_primaries(), key=lambda node: str(node.name))
         return [self._client.get_redis_connection(node) for node in nodes]
 
     def _by_server(self, keys: Sequence[bytes]) -> list[tuple[Any, list[bytes]]]:
         """The keys with a client of the server that has them."""
-        if not self._is_cluster:
+        if not self.is_cluster:
             return [(self._client, list(keys))]
         groups: dict[str, tuple[Any, list[bytes]]] = {}
         for key in keys:
@@ -159,7 +167,7 @@ class SiteStore:
         deleted: list[bytes] = []
         with self._explained():
             for server, own in self._by_server(keys):
-                together = 1 if self._is_cluster else TOGETHER  # there a transaction has keys of one slot
+                together = 1 if self.is_cluster else TOGETHER  # there a transaction has keys of one slot
                 for at in range(0, len(own), together):
                     deleted += self._delete_some(server, own[at : at + together], is_wanted, more)
         return deleted
@@ -177,10 +185,10 @@ class SiteStore:
                     pipe.multi()
                     pipe.unlink(*(key for key, _ in wanted))
                     also = [words for key, raw in wanted for words in more(key, raw)]
-                    for words in () if self._is_cluster else also:
+                    for words in () if self.is_cluster else also:
                         pipe.execute_command(*words)
                     pipe.execute()
-                    for words in also if self._is_cluster else ():  # keys of other slots
+                    for words in also if self.is_cluster else ():  # keys of other slots
                         self._client.execute_command(*words)
                     return [key for key, _ in wanted]
                 except WatchError:
@@ -198,6 +206,7 @@ class SiteStore:
     def notification_flags(self) -> str | None:
         """notify-keyspace-events of the server: of a cluster what all masters have. None where it does not say."""
         with self._explained():
+            self._refresh_layout()
             try:
                 found = [server.config_get("notify-keyspace-events") for server in self._servers()]
             except ResponseError:
@@ -214,6 +223,7 @@ class SiteStore:
         """Hear of every change of the keys with this prefix, from now on."""
         self.stop_listening()
         with self._explained():
+            self._listens_to = self._masters()
             for server in self._servers():
                 listening = server.pubsub(ignore_subscribe_messages=True)
                 self._listening.append(listening)
@@ -241,7 +251,11 @@ class SiteStore:
 
     @property
     def is_listening(self) -> bool:
-        return bool(self._listening)
+        """To every server that has keys."""
+        return bool(self._listening) and self._listens_to == self._masters()
+
+    def _masters(self) -> set[str]:
+        return {str(node.name) for node in self._client.get_primaries()} if self.is_cluster else set()
 
 
 def pattern(prefix: str, tail: str) -> str:

@@ -1,4 +1,5 @@
-"""The line at the top of every page: brand, counts, connection, watch list and account. And the notice of an outage.
+"""The line at the top of every page: brand, counts, connection, watch list and account. And the notices of an outage
+and of mirrored sessions.
 
 Streamlit draws the links to the pages in the same line. ``page.css`` gives each part its place.
 """
@@ -7,18 +8,20 @@ from __future__ import annotations
 
 import os
 from html import escape
+from operator import methodcaller
 from urllib.parse import urlsplit
 
 import streamlit as st
 
-from presence_core import Counts, PresenceError
+from presence_core import Counts, MirrorStatus, PresenceError
 from presence_dashboard import access, texts
 from presence_dashboard.actions import approvals
 from presence_dashboard.components import account
 from presence_dashboard.components.watch_list import announce, watch_menu
 from presence_dashboard.data.browser_tab import local_time, this_tab, zone
+from presence_dashboard.data.shared_reads import now, shared
 from presence_dashboard.data.store import Reading, open_store, outage_words
-from presence_dashboard.format import code, number
+from presence_dashboard.format import code, name, number, span
 from presence_dashboard.roles import Actor, SignedOut
 
 
@@ -50,14 +53,38 @@ def outage_notice() -> None:
             st.warning(outage_words(reading, zone()))
 
 
+def mirror_notice() -> None:
+    """Say that sessions are mirrored from the site's own store, how far behind, and what a kick does.
+
+    A line for each mirror of this namespace, nothing without one. Call it alone in its container: it refreshes.
+    """
+    if _mirrors():
+        st.fragment(_mirror_notices, run_every=this_tab().tick)()
+
+
+def _mirrors() -> list[MirrorStatus]:
+    return shared("mirrors", methodcaller("mirrors")).value or []
+
+
+def _mirror_notices() -> None:
+    for status in _mirrors():
+        store, age = name(status.store), max(0.0, (now() - status.at).total_seconds())
+        if not status.alive:
+            st.warning(texts.mirror_stopped(store, span(age)))
+        elif status.problem:
+            st.warning(texts.mirror_waits(store))
+        else:
+            st.caption(texts.mirrored(store, span(status.behind_seconds + age)))
+
+
 def _status(actor: Actor) -> None:
     """The counts and the connection, at each tick. A change of the connection or of the role redraws the page."""
     reading = open_store().counts()
     try:
-        now = access.current(touch=False)
+        current = access.current(touch=False)
     except SignedOut:
         st.rerun()  # main draws the reason instead of the page
-    if now != actor or (reading.failure is not None) != this_tab().away:
+    if current != actor or (reading.failure is not None) != this_tab().away:
         st.rerun()
     with st.container(horizontal=True, wrap=False, vertical_alignment="center", gap="small", width="content"):
         _requests(actor)

@@ -1,4 +1,7 @@
-"""Each block of docs/moving.md runs on a real Redis that holds data of the other store in its format."""
+"""Each block of docs/moving.md runs on a real Redis that holds data of the other store in its format.
+
+The block of the tally runs in tests/web/test_page_blocks.py.
+"""
 
 from __future__ import annotations
 
@@ -70,8 +73,8 @@ def only(presence: Presence, uid: str) -> Any:
 
 
 def test_each_block_of_the_page_is_tested() -> None:
-    assert set(BLOCKS) == {"setup", "django-db", "django-cache", "flask-session", "flask-middleware", "express",
-                           "redis-sessions", "last-seen", "jwt"}  # fmt: skip
+    assert set(BLOCKS) == {"rollout", "setup", "django-db", "django-cache", "flask-session", "flask-middleware",
+                           "express", "redis-sessions", "last-seen", "jwt"}  # fmt: skip
     assert len(re.findall("^```python", DOCUMENT.read_text("utf-8"), re.MULTILINE)) == len(BLOCKS)
     for name, block in BLOCKS.items():
         lines = [line for line in block.splitlines() if line and not line.startswith(("import ", "from "))]

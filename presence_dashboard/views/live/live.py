@@ -14,6 +14,7 @@ from presence_core import Counts, Presence, Sample, WorkerStatus
 from presence_core.models.history import ends_of
 from presence_dashboard import access, texts
 from presence_dashboard.components.figures import metric, show_placeholder
+from presence_dashboard.components.page_header import mirror_notice
 from presence_dashboard.components.time_picker import address_choice
 from presence_dashboard.data import chart_data
 from presence_dashboard.data.browser_tab import this_tab, zone
@@ -46,6 +47,8 @@ _SLOW: Final = 59.5
 
 def page() -> None:
     # Each fragment needs its own container: in a shared one it may vanish during a rerun.
+    with st.container(key="mirrored"):
+        mirror_notice()
     top = st.container()
     with st.skeleton(height=520):
         _minutes(now())

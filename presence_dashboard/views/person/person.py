@@ -14,6 +14,7 @@ from presence_dashboard import access, texts
 from presence_dashboard.actions import kick_and_block
 from presence_dashboard.components import kick_dialog, notifications, people_list, session_facts, watch_list
 from presence_dashboard.components.buttons import live_button, more_actions
+from presence_dashboard.components.page_header import mirror_notice
 from presence_dashboard.data.browser_tab import local_time, this_tab, zone
 from presence_dashboard.data.person_state import (
     PersonFacts,
@@ -104,6 +105,8 @@ def _person(state: PersonState, actor: Actor) -> None:
     if facts is None:
         st.info(texts.PERSON_UNREAD)
         return
+    with st.container(key="mirrored"):
+        mirror_notice()
     _header(state.uid, facts, actor)
     if facts.block is not None:
         _blocked(facts, actor)

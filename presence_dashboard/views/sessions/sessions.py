@@ -9,6 +9,7 @@ import streamlit as st
 from presence_dashboard import access, texts
 from presence_dashboard.components import export_dialog, kick_dialog
 from presence_dashboard.components.buttons import button, live_button
+from presence_dashboard.components.page_header import mirror_notice
 from presence_dashboard.data.browser_tab import this_tab, zone
 from presence_dashboard.data.session_list import SessionList, this_session_list
 from presence_dashboard.data.session_query import SessionQuery
@@ -23,7 +24,6 @@ from presence_dashboard.views.sessions import (
     bulk_timeouts_dialog,
 )
 from presence_dashboard.views.sessions.list_refresh import list_refresh
-from presence_dashboard.views.sessions.mirror_notice import mirror_notice
 from presence_dashboard.views.sessions.saved_views import open_linked_view, views_menu
 from presence_dashboard.views.sessions.search_bar import (
     go_to_person,

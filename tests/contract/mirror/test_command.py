@@ -55,7 +55,7 @@ def test_look_says_what_is_there_with_masked_examples_and_the_command(site: Site
     site.redis.set(f":1:django.contrib.sessions.cached_db{'a' * 32}", b"x")
     code, out, _ = run("--look", "--from", site.url)
     assert code == 0
-    assert "express-session with connect-redis: 5 keys that begin with 'sess:'" in out
+    assert "express-session with connect-redis: 5 keys, beginning with 'sess:'" in out
     assert out.count("user a… (3) in userId; name A… (12); email a… (15)") == 3
     assert f"mirror it: presence mirror --store express --from {site.url}" in out
     assert "presence mirror --store express --prefix shop:sess: --from" in out

@@ -72,7 +72,7 @@ def test_sessions_are_listed_newest_login_first(app: AppTest, presence: Presence
     ],
     ids=["mirrored", "waits", "stopped"],
 )
-def test_the_page_says_that_sessions_are_mirrored_how_far_behind_and_what_a_kick_does(
+def test_the_pages_say_that_sessions_are_mirrored_how_far_behind_and_what_a_kick_does(
     app: AppTest, presence: Presence, values: dict[str, Any], sentences: list[str]
 ) -> None:
     given = {
@@ -80,9 +80,13 @@ def test_the_page_says_that_sessions_are_mirrored_how_far_behind_and_what_a_kick
         "waiting": 0, "problem": "",
     }  # fmt: skip
     presence.internal.run(reports.report(presence.internal.context, "shop", given | values))
+    presence.login("ada")
     app.run()
-    shown = [element.value for element in (*app.caption, *app.warning)]
-    assert any(all(sentence in text for sentence in sentences) for text in shown), shown
+    for page in ("sessions/sessions", "live/live", "person/person"):
+        app.query_params["q"] = "ada"
+        app.switch_page(f"views/{page}.py").run()
+        shown = [element.value for element in (*app.caption, *app.warning)]
+        assert any(all(sentence in text for sentence in sentences) for text in shown), (page, shown)
 
 
 def test_a_person_without_a_name_is_listed_by_uid(app: AppTest, presence: Presence) -> None:

@@ -42,7 +42,6 @@ RUN_ELSEWHERE = {
     "docs/fresh_authentication.md": "test_authentication",
     "docs/own_client.md": "test_page_blocks",
     "docs/cors.md": "test_page_blocks",
-    "docs/rollout.md": "test_page_blocks",
     "docs/logging.md": "test_page_blocks",
     "docs/odd_logins.md": "test_page_blocks",
     "docs/on_behalf.md": "test_page_blocks",

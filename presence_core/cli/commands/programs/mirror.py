@@ -42,6 +42,7 @@ def add_commands(add_command: AddCommand) -> None:
     action.add_argument("--look", action="store_true", help="only say what the site's Redis has")
     action.add_argument("--once", action="store_true", help="import the sessions as they are now, and end")
     mirror.add_argument("--notify", action="store_true", help="turn on the keyspace notifications of the site's Redis")
+    mirror.add_argument("--visitors", action="store_true", help="list sessions without a user, too")
     mirror.add_argument("--name", default="", help="of this mirror, if two have the same store and prefix")
     mirror.add_argument("--rate", type=int, default=5000, help="keys read in a second at most (default 5000)")
     mirror.add_argument(
@@ -55,6 +56,10 @@ def _mirror(presence: Presence, args: argparse.Namespace) -> int:
         raise InvalidArgument("--from", f"must be given, or {VARIABLE}: the URL of the site's Redis", "required")
     check.whole("rate", args.rate, 100, 1_000_000)
     every = None if args.every is None else check.duration("every", args.every, 0.1, 86_400)
+    if args.once and args.visitors:
+        raise InvalidArgument(
+            "--visitors", "must not be given with --once: the middleware knows no such users", "conflicts"
+        )
     if args.look:
         return _look(args, url, presence.settings.timeout)
     store = _store(args)
@@ -152,7 +157,16 @@ def _once(presence: Presence, args: argparse.Namespace, site: SiteStore, store: 
 
 def _run(presence: Presence, args: argparse.Namespace, site: SiteStore, store: Store, every: float | None) -> int:
     start_logs(args.environ)
-    mirror = Mirror(presence, site, store, read_key(args.environ), name=args.name, rate=args.rate, every=every)
+    mirror = Mirror(
+        presence,
+        site,
+        store,
+        read_key(args.environ),
+        name=args.name,
+        rate=args.rate,
+        every=every,
+        lists_visitors=args.visitors,
+    )
     if args.notify:
         flags = site.notification_flags() or ""
         site.turn_on_notifications("".join(dict.fromkeys(flags + NEEDED_FLAGS)))
