@@ -11,7 +11,6 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Final, TypeVar
 
 from presence_core import validation as check
@@ -344,12 +343,12 @@ class Reconciler:
         self.pending[begin.key] = Kicked(begin.session.uid, hash(begin.session.identity), session_id)
 
     def delete_pending(self) -> None:
-        """Delete at the site what must end there."""
-        while self.pending:
-            keys = list(islice(self.pending, BATCH))
-            self._site.delete(keys, self._is_wanted, self._store.more)
+        """Delete at the site what must end there. What the site writes all the time waits for the next turn."""
+        for keys in _parts(list(self.pending), BATCH):
+            busy = set(self._site.delete(keys, self._is_wanted, self._store.more))
             for key in keys:
-                self._note_deleted(self.pending.pop(key).session_id)
+                if key not in busy:
+                    self._note_deleted(self.pending.pop(key).session_id)
 
     def _note_deleted(self, session_id: str) -> None:
         """What comes under its id again is another sign-in, if this store gives ids again."""

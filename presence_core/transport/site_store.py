@@ -20,6 +20,9 @@ LONGEST: Final = 1_048_576
 READ_TOGETHER: Final = 50
 """Keys whose commands are sent at once: the server answers all of them before it serves others."""
 
+TRIES: Final = 20
+"""How often a deletion of one key is tried while others write it, before it waits for the next turn."""
+
 TOGETHER: Final = 20
 """Keys that are deleted in one transaction: a change of one of them repeats it."""
 
@@ -160,21 +163,22 @@ class SiteStore:
         is_wanted: Callable[[bytes, RawSession], bool],
         more: Callable[[bytes, RawSession], Sequence[Words]],
     ) -> list[bytes]:
-        """Delete those keys that ``is_wanted`` still wants deleted, with what ``more`` adds. Returns those deleted.
+        """Delete those keys that ``is_wanted`` still wants deleted, with what ``more`` adds.
 
-        A key that changes between the question and the deletion is asked about again.
+        A key that changes between the question and the deletion is asked about again. Returns those that changed each
+        time: they are still there.
         """
-        deleted: list[bytes] = []
+        busy: list[bytes] = []
         with self._explained():
             for server, own in self._by_server(keys):
                 together = 1 if self.is_cluster else TOGETHER  # there a transaction has keys of one slot
                 for at in range(0, len(own), together):
-                    deleted += self._delete_some(server, own[at : at + together], is_wanted, more)
-        return deleted
+                    busy += self._delete_some(server, own[at : at + together], is_wanted, more)
+        return busy
 
     def _delete_some(self, server: Any, keys: Sequence[bytes], is_wanted: Any, more: Any) -> list[bytes]:
         with server.pipeline(transaction=True) as pipe:
-            while True:
+            for _ in range(TRIES):
                 try:
                     pipe.watch(*keys)
                     wanted = [(key, raw) for key, raw in zip(keys, self._now(pipe, keys), strict=True)
@@ -190,10 +194,11 @@ class SiteStore:
                     pipe.execute()
                     for words in also if self.is_cluster else ():  # keys of other slots
                         self._client.execute_command(*words)
-                    return [key for key, _ in wanted]
+                    return []
                 except WatchError:
                     if len(keys) > 1:  # each by itself: one busy session must not keep the others
                         return [key for each in keys for key in self._delete_some(server, [each], is_wanted, more)]
+        return list(keys)
 
     def _now(self, pipe: Any, keys: Sequence[bytes]) -> list[RawSession]:
         """The sessions as the transaction sees them."""

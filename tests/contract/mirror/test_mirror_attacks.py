@@ -16,6 +16,7 @@ import pytest
 
 from presence_core.mirror.look import acl_line
 from presence_core.mirror.stores import BY_NAME
+from presence_core.transport.site_store import TRIES, RawSession
 from tests.contract.mirror.conftest import ALL, KEY, Site, scan, until
 from tests.contract.mirror.test_command import INDEX, _redis_session, _spring_session
 from tests.support.servers import Cluster
@@ -61,6 +62,28 @@ def test_a_kicked_session_whose_user_cannot_be_read_any_more_stops_no_other_kick
     for who in ("ada", "eve"):
         site.presence.kick(who, by="sam", reason="test")
     until(mirror, lambda: not site.redis.exists(*keys))
+
+
+def test_a_key_that_the_site_writes_all_the_time_keeps_no_other_kick_and_is_tried_again(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = [site.sign_in("ada", "a1"), site.sign_in("eve", "e1")]
+    mirror = site.mirror()
+    scan(mirror)
+    is_wanted, asked = mirror.reconciler._is_wanted, list[bytes]()
+
+    def written_meanwhile(key: bytes, raw: RawSession) -> bool:
+        if key == keys[0].encode() and len(asked) < 2 * TRIES:
+            asked.append(key)
+            site.sign_in("ada", "a1")
+        return is_wanted(key, raw)
+
+    monkeypatch.setattr(mirror.reconciler, "_is_wanted", written_meanwhile)
+    for who in ("ada", "eve"):
+        site.presence.kick(who, by="sam", reason="test")
+    until(mirror, lambda: not site.redis.exists(keys[1]))
+    until(mirror, lambda: not site.redis.exists(keys[0]))
+    assert len(asked) > TRIES, "it was tried in a later turn"
 
 
 @pytest.mark.parametrize(
