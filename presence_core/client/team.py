@@ -97,13 +97,17 @@ class TeamMethods(Client):
         message: str | None = None,
         ticket: str | None = None,
         lapse_after: int = 3_600,
+        idle_timeout: int | None = None,
+        absolute_timeout: int | None = None,
     ) -> ApprovalRequest:
-        """Ask for a bulk kick, a block rule, or both, which a second person approves. Nothing is kicked or blocked.
+        """Ask for a bulk kick, a block rule or both, or a bulk change of timeouts, which a second person approves.
+        Nothing is kicked, blocked or changed.
 
         by: the staff member who asks. filter: of the bulk kick, as a preview returns it; None: only the rule. exclude:
         at most 200 refs. sessions: how many match, as the member saw it. network, app with app_version, country,
         duration (seconds): as for ``add_block_rule``. reason, message, ticket: of both. lapse_after: seconds until it
-        lapses, 60…604,800.
+        lapses, 60…604,800. idle_timeout, absolute_timeout: as for ``change_timeouts_where``; ``filter`` is then that of
+        the change, without ``exclude`` and a rule.
 
         Raises InvalidArgument beyond 50 open requests, 10 of one person, or 16,384 bytes. ``audit`` shows each request.
         The library does not know roles: a dashboard decides who may approve. Cost: O(requests), one round trip.
@@ -111,7 +115,7 @@ class TeamMethods(Client):
         operation = approvals.ask(
             self._ctx, by=by, reason=reason, filter=filter, exclude=exclude, sessions=sessions, network=network,
             app=app, app_version=app_version, country=country, duration=duration, message=message, ticket=ticket,
-            lapse_after=lapse_after,
+            lapse_after=lapse_after, idle_timeout=idle_timeout, absolute_timeout=absolute_timeout,
         )  # fmt: skip
         return self._run(operation)
 

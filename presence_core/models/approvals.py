@@ -26,7 +26,8 @@ class ApprovedAct:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRequest:
-    """A bulk kick, a block rule or both that a staff member has prepared, and that another must approve."""
+    """A bulk kick, a block rule or both, or a bulk change of timeouts, that a staff member has prepared, and that
+    another must approve."""
 
     id: str
     state: ApprovalState
@@ -34,7 +35,7 @@ class ApprovalRequest:
     reason: str  #: for staff
     message: str | None  #: the public text
     ticket: str | None
-    filter: SessionFilter | None  #: of the bulk kick; None: nothing is kicked
+    filter: SessionFilter | None  #: of the bulk kick, or of the change of timeouts; None: only a block rule
     exclude: tuple[str, ...]  #: refs that the bulk kick leaves out
     sessions: int  #: that matched when it was asked
     network: str | None = None  #: of the block rule
@@ -49,6 +50,13 @@ class ApprovalRequest:
     word: str | None = None  #: why it was refused
     outcome: str | None = None  #: of what was approved: what was started, or why it failed
     approved: ApprovedAct | None = None  #: what was approved; None: what was asked, or nothing
+    idle_timeout: int | None = None  #: of a change of timeouts, seconds; None: each session keeps its own
+    absolute_timeout: int | None = None  #: the same
+
+    @property
+    def changes_timeouts(self) -> bool:
+        """Whether it asks for a change of timeouts, and not for a kick."""
+        return self.idle_timeout is not None or self.absolute_timeout is not None
 
     @property
     def blocks(self) -> str | None:
@@ -101,7 +109,7 @@ class ApprovalRequest:
             reason=str(stored["reason"]),
             message=words("message"),
             ticket=words("ticket"),
-            filter=wanted("filter"),
+            filter=wanted("filter") or wanted("timeouts_filter"),
             exclude=refs("exclude"),
             sessions=int(stored["sessions"]),
             network=words("network"),
@@ -115,6 +123,8 @@ class ApprovalRequest:
             answered_at=None if answered_at is None else moment(answered_at),
             word=words("word"),
             outcome=words("outcome"),
+            idle_timeout=number("idle_timeout"),
+            absolute_timeout=number("absolute_timeout"),
             approved=None
             if sessions is None
             else ApprovedAct(

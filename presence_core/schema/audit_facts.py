@@ -81,6 +81,7 @@ FACTS: Final[Mapping[str, Form]] = {
     # requests that a second person approves
     "request_of": Form("request {request} of {name}"),
     "to_kick": Form("{count} session to kick", "{count} sessions to kick"),
+    "to_change": Form("timeouts of {count} session to change", "timeouts of {count} sessions to change"),
     "to_block": Form("logins of {match} to block"),
     "narrowed": Form("narrowed to {count} session", "narrowed to {count} sessions"),
     "request_failed": Form("it failed: {error}"),

@@ -21,6 +21,7 @@ from presence_core import (
     OutcomeUnknown,
     Presence,
     PresenceError,
+    TimeoutsPreview,
 )
 from presence_dashboard import access, texts
 from presence_dashboard.actions import block_rules, bulk_kick
@@ -66,6 +67,15 @@ class KickPart:
 
     preview: KickPreview
     spared: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TimesPart:
+    """The change of timeouts of a request."""
+
+    preview: TimeoutsPreview
+    idle: int | None  #: seconds; None: each session keeps its own
+    absolute: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +135,22 @@ def acts_in_words(request: ApprovalRequest, actor: Actor) -> str:
     """What it asks for. No Markdown or HTML."""
     parts = []
     if request.filter is not None:
-        sessions = texts.number_of_sessions(request.sessions, number(request.sessions))
         which = history_query.filter_in_words(request.filter, request.at, actor, zone())
-        parts.append(texts.request_kick(sessions, literal(cut(which, 200)) if which else texts.BULK_EVERYONE))
+        found = literal(cut(which, 200)) if which else texts.BULK_EVERYONE
+        sessions = texts.number_of_sessions(request.sessions, number(request.sessions))
+        if request.changes_timeouts:
+            parts.append(texts.request_timeouts(sessions, found, _times_in_words(request)))
+        else:
+            parts.append(texts.request_kick(sessions, found))
     if request.blocks is not None:
         match, lasts = literal(cut(request.blocks, 140)), request.duration
         parts.append(texts.request_block(match, span(lasts)) if lasts else texts.request_block_open(match))
     return " · ".join(parts)
+
+
+def _times_in_words(request: ApprovalRequest) -> str:
+    given = ((texts.request_idle, request.idle_timeout), (texts.request_absolute, request.absolute_timeout))
+    return ", ".join(sentence(span(seconds)) for sentence, seconds in given if seconds is not None)
 
 
 def changes_in_words(request: ApprovalRequest, actor: Actor) -> str:
@@ -161,6 +180,21 @@ def ask(presence: Presence, kick: KickPart | None, rule: RulePart | None, detail
     )
 
 
+def ask_timeouts(presence: Presence, times: TimesPart, reason: str, ticket: str | None) -> ApprovalRequest:
+    """Ask an admin for a change of timeouts. As ``ask``."""
+    actor = access.require("bulk", action=ASK)
+    return presence.ask_approval(
+        by=actor.name,
+        reason=reason,
+        sessions=times.preview.total,
+        filter=times.preview.filter,
+        idle_timeout=times.idle,
+        absolute_timeout=times.absolute,
+        ticket=ticket,
+        lapse_after=access.request_lapse(),
+    )
+
+
 def may_still_ask(presence: Presence, request: ApprovalRequest) -> bool:
     """Whether the person who asked still has the right that the request needs."""
     member = presence.staff_member(request.by)
@@ -169,7 +203,12 @@ def may_still_ask(presence: Presence, request: ApprovalRequest) -> bool:
 
 
 def approve(
-    store: Store, request: ApprovalRequest, kick: KickPart | None, rule: RulePart | None, details: ActionDetails
+    store: Store,
+    request: ApprovalRequest,
+    kick: KickPart | None,
+    rule: RulePart | None,
+    details: ActionDetails,
+    times: TimesPart | None = None,
 ) -> Started:
     """Approve the request, and start it with these texts. kick, rule: counted again by the actor; the kick may leave
     out sessions of the request.
@@ -183,13 +222,16 @@ def approve(
         raise Denied(texts.review_no_right(name(request.by)))
     if rule is not None and rule.wide not in (None, request.blocks) and actor.four_eyes is not None:
         raise Denied(texts.ASK_WIDE)  # a wide rule that no one asked for would be the actor's own
-    if kick is not None:
-        again = presence.preview_kick(kick.preview.filter, exclude=kick.spared)
-        if again.total > kick.preview.total:
+    if kick is not None or times is not None:
+        if kick is not None:
+            seen, again = kick.preview.total, presence.preview_kick(kick.preview.filter, exclude=kick.spared).total
+        elif times is not None:
+            seen, again = times.preview.total, presence.count_sessions(times.preview.filter)
+        if again > seen:
             raise InvalidArgument("expected", "must be the number that matches now: count again", "more_match")
     presence.answer_request(request.id, "approve", by=actor.name, approved=_changed(request, kick, rule, details))
     try:
-        started = _start_as(store, actor.name, kick, rule, details)
+        started = _start_as(store, actor, kick, rule, details, times)
     except OutcomeUnknown:
         raise  # it may have started, so the request stays approved, which the list explains
     except PresenceError as error:
@@ -198,7 +240,8 @@ def approve(
     if started.failure is not None:
         _record(presence, request, actor, f"block rule added, no bulk kick: {_english(started.failure)}", failed=True)
     else:
-        done = (words for words, part in (("block rule added", rule), ("bulk kick started", kick)) if part)
+        parts = (("block rule added", rule), ("bulk kick started", kick), ("change of timeouts started", times))
+        done = (words for words, part in parts if part)
         _record(presence, request, actor, ", ".join(done), failed=False)
     return started
 
@@ -210,7 +253,7 @@ def _changed(
     act = ApprovedAct(
         sessions=kick.preview.total if kick else request.sessions,
         reason=details.reason,
-        filter=kick.preview.filter if kick else None,
+        filter=kick.preview.filter if kick else request.filter,
         exclude=kick.spared if kick else (),
         duration=rule.seconds if rule and request.blocks else None,
     )
@@ -218,7 +261,20 @@ def _changed(
     return None if asked == (act.reason, act.filter, act.exclude, act.duration) else act
 
 
-def _start_as(store: Store, by: str, kick: KickPart | None, rule: RulePart | None, details: ActionDetails) -> Started:
+def _start_as(
+    store: Store,
+    actor: Actor,
+    kick: KickPart | None,
+    rule: RulePart | None,
+    details: ActionDetails,
+    times: TimesPart | None,
+) -> Started:
+    by = actor.name
+    if times is not None:
+        job = bulk_kick.start_timeouts_as(
+            store, actor, times.preview, times.idle, times.absolute, details.reason, details.ticket
+        )
+        return Started(job=job)
     if rule is None:
         assert kick is not None
         return Started(job=bulk_kick.start_as(store, by, kick.preview, kick.spared, details))

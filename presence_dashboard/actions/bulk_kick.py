@@ -29,7 +29,7 @@ from presence_dashboard import access, texts
 from presence_dashboard.actions.kick_and_block import ActionDetails, require_within_limit
 from presence_dashboard.data.session_query import FACETS
 from presence_dashboard.data.store import Reading, Store
-from presence_dashboard.roles import Denied
+from presence_dashboard.roles import Actor, Denied
 
 STALLED_AFTER: Final = 15.0
 """Seconds without an update after which no runner seems to run a job. A runner updates its job every few seconds."""
@@ -156,7 +156,20 @@ def start_timeouts(
     access.require_fresh("bulk", action="change_timeouts_where")
     actor = require_within_limit(store.presence, preview.total, action="change_timeouts_where")
     if actor.four_eyes is not None:
-        raise Denied(texts.TIMEOUTS_FOUR_EYES)
+        raise Denied(texts.ASK_TIMEOUTS)
+    return start_timeouts_as(store, actor, preview, idle, absolute, reason, ticket)
+
+
+def start_timeouts_as(
+    store: Store,
+    actor: Actor,
+    preview: TimeoutsPreview,
+    idle: int | None,
+    absolute: int | None,
+    reason: str,
+    ticket: str | None,
+) -> Job:
+    """``start_timeouts`` in this name. The caller has checked that they may."""
     job = store.presence.start_timeouts(
         preview.filter,
         idle_timeout=idle,

@@ -33,6 +33,9 @@ asked: Final = Sentence("An admin has been asked. If no one answers, the request
 
 request_badge: Final = Counted("**{count}** request waits for you", "**{count}** requests wait for you")
 request_kick: Final = Sentence("Kick {sessions}: {which}")
+request_timeouts: Final = Sentence("Change timeouts of {sessions}: {which} · {times}")
+request_idle: Final = Sentence("ends if not used for {duration}")
+request_absolute: Final = Sentence("ends at the latest {duration} after its login")
 request_block: Final = Sentence("Block logins of {match} for {duration}")
 request_block_open: Final = Sentence("Block logins of {match} until the rule is removed")
 request_asked: Final = Sentence("{by} asked at {clock}: {reason}")
@@ -67,6 +70,7 @@ REVIEW_NONE: Final = "No session matches any more. Refuse the request, with a wo
 review_no_right: Final = Sentence("{by} may no longer ask for this. Refuse the request, or do it in your own name.")
 review_kick: Final = Counted("Approve and kick {shown} session", "Approve and kick {shown} sessions")
 review_both: Final = Counted("Approve: block, then kick {shown} session", "Approve: block, then kick {shown} sessions")
+review_timeouts: Final = Counted("Approve and change {shown} session", "Approve and change {shown} sessions")
 REVIEW_BLOCK: Final = "Approve and block these logins"
 review_word: Final = Sentence("If you refuse, say why. {by} reads it.")
 REVIEW_REFUSE: Final = "Refuse"

@@ -150,9 +150,10 @@ timeouts_skipped: Final = Counted(
 )
 TIMEOUTS_NOTHING: Final = "No session would change."
 timeouts_over: Final = Sentence("Your role can change up to {most} sessions at once. Add a filter.")
-TIMEOUTS_FOUR_EYES: Final = (
-    "Here bulk changes need a second person, and a change of timeouts cannot be asked for. Change the sessions of one "
-    "person at a time."
+timeouts_ask_needed: Final = Sentence(
+    "Alone you can change up to {most} sessions at once. Prepare this change and ask: it starts when an admin approves "
+    "it."
 )
+ASK_TIMEOUTS: Final = "A bulk change of timeouts needs a second person. It starts when an admin approves it."
 timeouts_confirm: Final = Counted("Change {shown} session", "Change {shown} sessions")
 TIMEOUTS_STARTED: Final = "The change of timeouts has started. It continues if you close this tab."

@@ -36,6 +36,7 @@ _JOB_FIELDS: Final = ("filter", "exclude", "by", "reason", "message", "ticket", 
 _REQUEST_FIELDS: Final = {
     "by": "by", "answered_by": "by", "filter": "filter", "facts": "facts", "reason": "reason", "message": "message",
     "ticket": "ticket", "word": "reason", "outcome": "outcome", "approved_filter": "filter",
+    "timeouts_filter": "filter",
     "approved_reason": "reason",
 }  # fmt: skip
 """Field of a request → the field of the audit with such a text."""
@@ -366,9 +367,9 @@ def _request_without(person: Identity, value: bytes) -> bytes:
     for name in ("exclude", "approved_exclude"):
         if isinstance(before := stored.get(name), str):
             new[name] = _job_value(person, "exclude", before.encode()).decode()
-    if new.get("state") == "open" and (new.get("filter"), new.get("exclude")) != (
-        stored.get("filter"), stored.get("exclude"),
-    ):  # fmt: skip
+    if new.get("state") == "open" and any(
+        new.get(name) != stored.get(name) for name in ("filter", "timeouts_filter", "exclude")
+    ):
         new |= {"state": "lapsed", "answered_at": new.get("until", "")}
     return value if new == stored else json.dumps(new, ensure_ascii=False).encode()
 

@@ -1,4 +1,5 @@
-"""Requests that a second person approves: a bulk kick, a block rule, or both. On the first shard.
+"""Requests that a second person approves: a bulk kick, a block rule or both, or a bulk change of timeouts. On the first
+shard.
 
 The states: ``open``, then ``refused``, ``withdrawn``, ``lapsed`` or ``approved``. The process of the person who
 approves does what was asked, and then writes ``done`` or ``failed``. So a request that stays ``approved`` tells that
@@ -27,6 +28,7 @@ from presence_core.models import (
     write_facts,
 )
 from presence_core.operations.context import Context
+from presence_core.operations.staff.timeouts import check_timeouts
 from presence_core.scripts import staff as scripts
 from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first
 from presence_core.settings import DAY
@@ -59,7 +61,7 @@ KICK_ALL: Final = "use revoke_before to sign out everyone"
 def ask(
     ctx: Context, *, by: object, reason: object, filter: object, exclude: object, sessions: object, network: object,
     app: object, app_version: object, country: object, duration: object, message: object, ticket: object,
-    lapse_after: object,
+    lapse_after: object, idle_timeout: object, absolute_timeout: object,
 ) -> Op[ApprovalRequest]:  # fmt: skip
     actor, note = check.actor(by), check.prose("reason", reason)
     asked = _check_filter(filter)
@@ -71,12 +73,16 @@ def ask(
     if lasts is not None and match is None:
         raise InvalidArgument("duration", "must not be given without a block rule", "conflicts")
     refs = _check_excluded(exclude)
+    times = _check_times(idle_timeout, absolute_timeout, asked, match, refs)
     number = check.whole("sessions", sessions, 0, 1_000_000_000)
     public = check.optional_prose("message", message)
     case = check.short("ticket", ticket, 64) or ""
     lapse = check.whole("lapse_after", lapse_after, *LAPSES)
     fields = {"sessions": str(number)}
-    if asked is not None:
+    if asked is not None and times:
+        # Under a name of its own: a process that does not know such requests finds nothing to kick.
+        fields |= {"timeouts_filter": asked.to_json()} | times
+    elif asked is not None:
         fields |= {"filter": asked.to_json(), "exclude": json.dumps(refs, ensure_ascii=False)}
     if match is not None:
         given = {"network": match.network, "app": match.app, "app_version": match.app_version, "country": match.country}
@@ -91,7 +97,7 @@ def ask(
                 audit_cap=ctx.audit_cap, id=request_id, by=actor, reason=note, message=public, ticket=case,
                 uid=(asked.uid if asked else None) or "", lapse=lapse * 1000, most_open=MAX_OPEN, most_own=MAX_OWN,
                 most_answered=MAX_ANSWERED, keep_answered=KEEP_ANSWERED * 1000, keep=KEEP,
-                facts=_facts(request_id, actor, asked, number, match))
+                facts=_facts(request_id, actor, asked, number, match, times))
     ]  # fmt: skip
     change = scripts.ASK_APPROVAL.reply(reply)
     if change.code == scripts.TOO_MANY_OPEN:
@@ -101,6 +107,19 @@ def ask(
             "by", f"cannot ask: the limit of {MAX_OWN} open requests of one person is reached", "requests_full"
         )
     return _decoded(request_id, change.record)
+
+
+def _check_times(
+    idle: object, absolute: object, asked: SessionFilter | None, match: RuleMatch | None, refs: list[str]
+) -> dict[str, str]:
+    """The fields of a change of timeouts; empty: it is none."""
+    if idle is None and absolute is None:
+        return {}
+    values = dict(zip(("idle_timeout", "absolute_timeout"), check_timeouts(idle, absolute), strict=True))
+    field = next(name for name, value in values.items() if value)
+    if match is not None or asked is None or refs:
+        raise InvalidArgument(field, "must come with a filter, without a block rule and exclude", "conflicts")
+    return {name: str(value) for name, value in values.items() if value}
 
 
 def _check_size(*words: str) -> None:
@@ -125,10 +144,13 @@ def _check_excluded(value: object) -> list[str]:
     return [":".join(check.ref(ref)) for ref in refs]
 
 
-def _facts(request_id: str, by: str, asked: SessionFilter | None, sessions: int, match: RuleMatch | None) -> str:
+def _facts(
+    request_id: str, by: str, asked: SessionFilter | None, sessions: int, match: RuleMatch | None, times: dict[str, str]
+) -> str:
     """What is asked, for the audit of each step."""
     facts = [AuditFact("request_of", {"request": request_id, "name": by})]
-    facts += [AuditFact("to_kick", {"count": sessions})] if asked else []
+    facts += [AuditFact("to_change" if times else "to_kick", {"count": sessions})] if asked else []
+    facts += [AuditFact(name, {"seconds": int(value)}) for name, value in times.items()]
     facts += [AuditFact("to_block", {"match": match.words})] if match else []
     return write_facts(*facts)
 

@@ -12,10 +12,10 @@ from typing import Final
 
 import streamlit as st
 
-from presence_core import ApprovalRequest, InvalidArgument, KickPreview, Session, SessionFilter
+from presence_core import ApprovalRequest, InvalidArgument, KickPreview, Session, SessionFilter, TimeoutsPreview
 from presence_dashboard import access, texts
 from presence_dashboard.actions import approvals, bulk_kick
-from presence_dashboard.actions.approvals import KickPart, RulePart
+from presence_dashboard.actions.approvals import KickPart, RulePart, TimesPart
 from presence_dashboard.actions.bulk_kick import PeopleCount
 from presence_dashboard.actions.kick_and_block import ActionDetails
 from presence_dashboard.components import account, notifications
@@ -31,6 +31,7 @@ from presence_dashboard.format import code, cut, literal, name, number
 from presence_dashboard.texts import english
 from presence_dashboard.views.sessions.block_form import BlockForm, block_form, follow_started, not_kicked
 from presence_dashboard.views.sessions.bulk_kick_dialog import SAMPLE, is_number, show_matches
+from presence_dashboard.views.sessions.bulk_timeouts_dialog import show_figures
 
 OFFERED: Final = 200
 """Sessions that can be left out one by one: the most that a request may exclude."""
@@ -48,6 +49,7 @@ class Review:
     block: BlockForm = field(default_factory=BlockForm)
     asked: PeopleCount | None = None  #: of all that the request reaches: what can be left out
     preview: KickPreview | None = None
+    times: TimeoutsPreview | None = None  #: of a change of timeouts, which has no preview of a kick
     people: PeopleCount | None = None
     failure: str | None = None  #: why it could not be counted
     has_right: bool = True  #: whether the person who asked still may
@@ -56,6 +58,10 @@ class Review:
     @property
     def key(self) -> str:
         return f"review-{self.number}"
+
+    @property
+    def counted(self) -> KickPreview | TimeoutsPreview | None:
+        return self.times or self.preview
 
 
 def open_dialog(request: ApprovalRequest) -> None:
@@ -101,7 +107,7 @@ def _body(review: Review) -> None:
     account.idle_warning("dialog")
     must_sign_in_again = account.must_sign_in_again("review")
     request, by = review.request, name(cut(review.request.by, 40))
-    if review.preview is None and review.failure is None:
+    if review.counted is None and review.failure is None:
         with st.spinner(texts.BULK_COUNTING):
             _count(review)
     st.html(f'<div class="presence-request"><p>{escape(asked_in_words(request))}</p></div>')
@@ -111,7 +117,9 @@ def _body(review: Review) -> None:
         st.button(texts.BULK_AGAIN, key=f"{review.key}-again", on_click=_count_again, args=(review,))
     elif not review.has_right:
         st.warning(texts.review_no_right(by))
-    elif request.filter is not None and (review.asked is None or not review.asked.count):
+    elif request.filter is not None and not (
+        review.times.total if review.times else review.asked and review.asked.count
+    ):
         st.info(texts.REVIEW_NONE)
     else:
         may_approve = True
@@ -130,7 +138,10 @@ def _count(review: Review) -> None:
     request, presence = review.request, open_store().presence
     try:
         review.has_right = approvals.may_still_ask(presence, request)
-        if request.filter is not None:
+        if request.filter is not None and request.changes_timeouts:
+            times = request.idle_timeout, request.absolute_timeout
+            review.times = bulk_kick.preview_timeouts(presence, request.filter, *times)
+        elif request.filter is not None:
             wanted, exclude = _narrowed(review, request.filter), _excluded(review)
             preview = bulk_kick.preview(presence, wanted, exclude)
             people = bulk_kick.count_people(presence, preview, frozenset(exclude), OFFERED)
@@ -142,7 +153,7 @@ def _count(review: Review) -> None:
 
 
 def _count_again(review: Review) -> None:
-    review.preview = review.failure = None
+    review.preview = review.times = review.failure = None
 
 
 def _narrowed(review: Review, asked: SessionFilter) -> SessionFilter:
@@ -211,6 +222,9 @@ def _session_words(session: Session) -> str:
 def _fields(review: Review) -> tuple[ActionDetails, RulePart | str | None]:
     """What the admin sees and may change. Outside of the form, because the fields of a block depend on each other."""
     request, key, actor = review.request, review.key, access.current()
+    if request.filter is not None and review.times is not None:
+        which = history_query.filter_in_words(request.filter, request.at, actor, zone())
+        show_figures(review.times, code(cut(which, 200)) if which else texts.BULK_EVERYONE, actor)
     if request.filter is not None and review.preview is not None and review.people is not None:
         which = history_query.filter_in_words(review.preview.filter, request.at, actor, zone())
         show_matches(review.preview, review.people, code(cut(which, 200)) if which else texts.BULK_EVERYONE)
@@ -224,6 +238,8 @@ def _fields(review: Review) -> tuple[ActionDetails, RulePart | str | None]:
         SessionFilter(ip=request.network, country=request.country, app=request.app, app_version=request.app_version),
     )
     reason = st.text_area(texts.REASON, key=f"{key}-reason", max_chars=500, height=72, help=texts.REASON_HELP)
+    if review.times is not None:
+        return ActionDetails(reason.strip(), None, ticket_box(f"{key}-ticket")), None
     message = st.text_area(texts.MESSAGE, key=f"{key}-message", max_chars=500, height=72, help=texts.MESSAGE_HELP)
     ticket = ticket_box(f"{key}-ticket")
     rule = block_form(key, review.block, confirms_wide=True)
@@ -234,7 +250,7 @@ def _answers(
     review: Review, by: str, details: ActionDetails | None, rule: RulePart | str | None, *, disabled: bool
 ) -> None:
     """The form with the answers. details: None if the request can only be refused."""
-    key, total = review.key, review.preview.total if review.preview else 0
+    key, total = review.key, review.counted.total if review.counted else 0
     typed, approved = "", False
     with st.form(f"{key}-answers", border=False, enter_to_submit=False):
         if details is not None and total:
@@ -245,7 +261,7 @@ def _answers(
             with st.container(horizontal=True, gap="small"):
                 if details is not None:
                     approved = st.form_submit_button(
-                        _label(total, has_rule=rule is not None),
+                        _label(review, total, has_rule=rule is not None),
                         key=f"danger-{key}",
                         type="primary",
                         disabled=disabled,
@@ -284,7 +300,9 @@ def _missing(total: int, typed: str, details: ActionDetails, rule: RulePart | st
     return texts.BLOCK_ALSO_INCOMPLETE if not total and rule is None else None
 
 
-def _label(total: int, *, has_rule: bool) -> str:
+def _label(review: Review, total: int, *, has_rule: bool) -> str:
+    if review.times is not None:
+        return texts.review_timeouts(total, number(total))
     if not total:
         return texts.REVIEW_BLOCK
     return texts.review_both(total, number(total)) if has_rule else texts.review_kick(total, number(total))
@@ -294,11 +312,12 @@ def _approve(review: Review, rule: RulePart | None, details: ActionDetails) -> s
     """Approve and close the dialog; or return why nothing was started."""
     store, request = open_store(), review.request
     kick = KickPart(review.preview, _excluded(review)) if review.preview else None
+    times = TimesPart(review.times, request.idle_timeout, request.absolute_timeout) if review.times else None
     try:
-        started = approvals.approve(store, request, kick, rule, details)
+        started = approvals.approve(store, request, kick, rule, details, times)
     except InvalidArgument as error:
         approvals.requests(store, fresh=True)
-        if error.field == "expected" and kick is not None:
+        if error.field == "expected" and (kick or times):
             _count_again(review)
             review.problem = texts.BULK_GROWN
             st.rerun()

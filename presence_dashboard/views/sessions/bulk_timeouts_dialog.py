@@ -12,9 +12,11 @@ import streamlit as st
 
 from presence_core import InvalidArgument, SessionFilter, TimeoutsPreview
 from presence_dashboard import access, texts
-from presence_dashboard.actions import bulk_kick
+from presence_dashboard.actions import approvals, bulk_kick
+from presence_dashboard.actions.approvals import TimesPart
 from presence_dashboard.components import account, notifications
 from presence_dashboard.components.kick_dialog.timeout_choice import TIMEOUTS
+from presence_dashboard.components.notifications import Notification
 from presence_dashboard.components.tickets import ticket_box
 from presence_dashboard.data.browser_tab import local_time, this_tab
 from presence_dashboard.data.session_query import SessionQuery
@@ -70,10 +72,6 @@ def dialog() -> bool:
 def _body(request: _Request) -> None:
     account.idle_warning("dialog")
     actor = access.current()
-    if actor.four_eyes is not None:
-        st.warning(texts.TIMEOUTS_FOUR_EYES)
-        return
-    must_sign_in_again = account.must_sign_in_again("bulk-timeouts")
     st.caption(texts.TIMEOUTS_EXPLAINED)
     if not actor.may("lengthen"):
         st.caption(texts.TIMEOUTS_ONLY_SHORTER)
@@ -95,14 +93,18 @@ def _body(request: _Request) -> None:
         return
     if request.grown:
         st.warning(texts.BULK_GROWN)
-    _figures(preview, in_words(request.query), actor)
+    show_figures(preview, in_words(request.query), actor)
     limit = actor.alone_limit
-    if limit is not None and preview.total > limit:
-        st.warning(texts.timeouts_over(number(limit)))
-    elif preview.read < preview.total or _changes(preview, actor):
-        _form(request, preview, is_disabled=this_tab().away or must_sign_in_again)
-    else:
+    is_over = limit is not None and preview.total > limit
+    asks = actor.can_ask and (is_over or actor.four_eyes is not None)
+    if preview.read == preview.total and not preview.shortened + preview.lengthened * (actor.may("lengthen") or asks):
         st.info(texts.TIMEOUTS_NOTHING)
+    elif is_over and not asks:
+        st.warning(texts.timeouts_over(number(limit or 0)))
+    else:
+        if asks:
+            st.info(texts.timeouts_ask_needed(number(limit or 0)) if is_over else texts.ASK_TIMEOUTS)
+        _form(request, preview, asks=asks)
 
 
 def _choose(label: str, key: str) -> int | None:
@@ -124,12 +126,8 @@ def _count_again(request: _Request) -> None:
     request.grown = False
 
 
-def _changes(preview: TimeoutsPreview, actor: Actor) -> int:
-    """How many of the sessions that were read would change."""
-    return preview.shortened + (preview.lengthened if actor.may("lengthen") else 0)
-
-
-def _figures(preview: TimeoutsPreview, which: str, actor: Actor) -> None:
+def show_figures(preview: TimeoutsPreview, which: str, actor: Actor) -> None:
+    """What the change would do, if this actor starts it. which: the filter in words, safe for Markdown."""
     longer = preview.lengthened if actor.may("lengthen") else 0
     skipped = preview.lengthened - longer
     st.markdown(texts.timeouts_found(preview.total, number(preview.total), local_time(preview.as_of), which))
@@ -139,8 +137,10 @@ def _figures(preview: TimeoutsPreview, which: str, actor: Actor) -> None:
     st.markdown(" ".join(parts))
 
 
-def _form(request: _Request, preview: TimeoutsPreview, *, is_disabled: bool) -> None:
+def _form(request: _Request, preview: TimeoutsPreview, *, asks: bool) -> None:
+    """asks: an admin must approve the change."""
     key = request.number
+    must_sign_in_again = not asks and account.must_sign_in_again("bulk-timeouts")
     reason = st.text_area(
         texts.REASON, key=f"bulk-timeouts-reason-{key}", max_chars=500, height=72, help=texts.REASON_HELP
     )
@@ -149,10 +149,10 @@ def _form(request: _Request, preview: TimeoutsPreview, *, is_disabled: bool) -> 
         problem = st.container()
         with st.container(horizontal=True, gap="small"):
             confirmed = st.form_submit_button(
-                texts.timeouts_confirm(preview.total, number(preview.total)),
-                key=f"bulk-timeouts-confirm-{key}",
+                texts.ASK_ADMIN if asks else texts.timeouts_confirm(preview.total, number(preview.total)),
+                key=f"bulk-timeouts-{'ask' if asks else 'confirm'}-{key}",
                 type="primary",
-                disabled=is_disabled,
+                disabled=this_tab().away or must_sign_in_again,
                 on_click=_confirmed,
             )
             cancelled = st.form_submit_button(texts.CANCEL, key=f"bulk-timeouts-cancel-{key}")
@@ -160,7 +160,10 @@ def _form(request: _Request, preview: TimeoutsPreview, *, is_disabled: bool) -> 
         _close()
         st.rerun()
     if confirmed:
-        request.problem = texts.REASON_MISSING if not reason.strip() else _start(request, preview, reason, ticket)
+        if not reason.strip():
+            request.problem = texts.REASON_MISSING
+        else:
+            request.problem = (_ask if asks else _start)(request, preview, reason.strip(), ticket)
     if request.problem is not None:
         problem.warning(request.problem)
 
@@ -171,10 +174,23 @@ def _confirmed() -> None:
         _close()
 
 
+def _ask(request: _Request, preview: TimeoutsPreview, reason: str, ticket: str | None) -> str:
+    """Ask an admin and close the dialog; or return why no one could be asked."""
+    store = open_store()
+    try:
+        asked = approvals.ask_timeouts(store.presence, TimesPart(preview, *request.chosen), reason, ticket)
+    except REFUSALS as error:
+        return texts.action_failed(plain(error))
+    notifications.notify(Notification("done", texts.asked(local_time(asked.until))))
+    approvals.requests(store, fresh=True)
+    _close()
+    st.rerun()
+
+
 def _start(request: _Request, preview: TimeoutsPreview, reason: str, ticket: str | None) -> str:
     """Start the job and close the dialog; or return why it could not be started."""
     try:
-        job = bulk_kick.start_timeouts(open_store(), preview, *request.chosen, reason.strip(), ticket)
+        job = bulk_kick.start_timeouts(open_store(), preview, *request.chosen, reason, ticket)
     except InvalidArgument as error:
         if error.field != "expected":
             return texts.action_failed(plain(error))

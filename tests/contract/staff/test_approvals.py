@@ -202,6 +202,25 @@ def test_damaged_requests_are_left_out_and_another_programs_key_is_not_overwritt
             act()
 
 
+def test_a_change_of_timeouts_is_asked_for_and_a_process_that_does_not_know_it_finds_nothing_to_kick(
+    p: P, bed: Bed
+) -> None:
+    asked = p.ask_approval(filter=WHO, idle_timeout=300, absolute_timeout=7200, **WHY)
+    assert (asked.changes_timeouts, asked.idle_timeout, asked.absolute_timeout) == (True, 300, 7200)
+    assert (asked.filter, asked.sessions, asked.blocks) == (WHO, 1234, None)
+    assert p.approval_requests() == [asked]
+    [stored] = bed.raw.hvals(p.context.keys.shards[0].approvals)
+    assert "filter" not in json.loads(stored)
+    words = "timeouts of 1,234 sessions to change, idle timeout 300 s, absolute timeout 7200 s"
+    assert audited(p) == [
+        ("ask_approval", "sam", f"request {asked.id} of sam, {words}, filter {WHO.to_json()}"),
+    ]
+    with pytest.raises(InvalidArgument, match="approved"):
+        p.answer_request(asked.id, "refuse", by="grace", word="no", approved=ApprovedAct(sessions=1, reason="x"))
+    approved = p.answer_request(asked.id, "approve", by="grace")
+    assert (approved.state, approved.changes_timeouts) == ("approved", True)
+
+
 @on("valkey-sync", "redis7-async")
 def test_an_erased_person_leaves_requests_and_an_open_one_that_named_them_lapses(p: P, bed: Bed) -> None:
     p.login(PERSON, name="Ada Lovelace", session_id="session-1")
@@ -209,15 +228,16 @@ def test_an_erased_person_leaves_requests_and_an_open_one_that_named_them_lapses
     by_uid = p.ask_approval(filter=SessionFilter(uid=PERSON), **WHY | {"reason": "Ada Lovelace asked"})
     refs = [f"{PERSON}:session-1", "bob:session-2"]
     by_text = p.ask_approval(filter=SessionFilter(text="lovelace"), exclude=refs, **WHY)
+    by_times = p.ask_approval(filter=SessionFilter(uid=PERSON), idle_timeout=60, **WHY)
     other = p.ask_approval(filter=WHO, **WHY)
     as_staff = p.ask_approval(filter=WHO, **WHY | {"by": PERSON})
     p.answer_request(as_staff.id, "refuse", by="sam", word="Ada Lovelace, no.")
     exported = p.export_person(PERSON)["requests"]
-    assert [request["id"] for request in exported] == [by_uid.id]
+    assert {request["id"] for request in exported} == {by_uid.id, by_times.id}
     assert p.erase(PERSON, by="dpo", reason="asked").complete
     assert not any(PERSON.encode() in value.lower() for value in bed.raw.hvals(p.context.keys.shards[0].approvals))
     found = {request.id: request for request in p.approval_requests()}
-    assert found[by_uid.id].state == found[by_text.id].state == "lapsed"
+    assert found[by_uid.id].state == found[by_text.id].state == found[by_times.id].state == "lapsed"
     assert found[by_text.id].exclude == ("bob:session-2",)
     assert found[other.id] == other
     assert found[as_staff.id].by.startswith("forgotten:")

@@ -132,6 +132,11 @@ def _of_requests() -> list[Case]:
              "duration must not be given without a block rule"),
         Case("ask_approval", (), bare | {"country": "FRA"},
              "country must be the two letters of an ISO country code, such as FR"),
+        *(Case("ask_approval", (), good | {field: value}, seconds.replace("duration", field))
+          for field in ("idle_timeout", "absolute_timeout") for value in (0, -1, 1.5, "60", True)),
+        *(Case("ask_approval", (), given | {"idle_timeout": 60},
+               "idle_timeout must come with a filter, without a block rule and exclude")
+          for given in (good, bare | {"filter": SessionFilter(uid="a"), "exclude": ["a:session-1"]})),
         Case("ask_approval", (), good | {"exclude": ["a:session-1"] * 201}, "exclude must be at most 200 refs"),
         Case("answer_request", ("request-1", "allow"), {"by": "staff"},
              'answer must be "approve" or "refuse" or "withdraw"'),

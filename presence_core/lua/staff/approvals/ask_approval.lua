@@ -41,7 +41,7 @@ local request = {
   state = 'open', facts = facts,
 }
 for i = ARGS + 1, #ARGV, 2 do request[ARGV[i]] = ARGV[i + 1] end
-local record = cjson.encode(request)
+local record, filter = cjson.encode(request), request.filter or request.timeouts_filter
 
 -- Nothing below can fail.
 if #gone > 0 then redis.call('HDEL', approvals, unpack(gone)) end
@@ -49,5 +49,5 @@ redis.call('HSET', approvals, id, record)
 redis.call('EXPIRE', approvals, keep)
 write_audit_entry(audit, audit_cap, ms(now), by, 'ask_approval',
                   {uid = uid, reason = reason, message = message, ticket = ticket},
-                  'facts', facts, unpack(request.filter and {'filter', request.filter} or {}))
+                  'facts', facts, unpack(filter and {'filter', filter} or {}))
 return {1, record}
