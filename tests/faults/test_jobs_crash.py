@@ -497,7 +497,7 @@ def test_the_command_shows_asks_and_ends(
         assert (code, out) == (1, "")
         assert "30 live sessions match" in err
         assert err.endswith("Nothing was done.\n")
-    assert said("jobs") == (0, "There are no bulk kicks.\n", "")
+    assert said("jobs") == (0, "There are no bulk jobs.\n", "")
     assert said(*kick, "--yes")[2] == "expected must be given with --yes: the most sessions that may be ended.\n"
     assert said(*kick, "--expected", "29")[0] == 2
     assert said("kick-where", "--reason", "x")[0] == 2, "a question that asks for nothing"

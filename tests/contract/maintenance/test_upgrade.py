@@ -73,8 +73,8 @@ def test_todays_reader_finds_everything_that_an_earlier_version_wrote(
     assert p.facets("app") == {"shop": 2}
     assert p.facets("tenant") == {"navy": 2}
     assert [(ended.uid, ended.reason, ended.ticket) for ended in p.ended().items] == [
-        ("grace", "kicked", "T-7"), ("quinn", "expired", None), ("mallory", "kicked", "T-7"),
-        ("emeka:okafor", "logout", None),
+        ("late", "expired", None), ("grace", "kicked", "T-7"), ("quinn", "expired", None),
+        ("mallory", "kicked", "T-7"), ("emeka:okafor", "logout", None),
     ]  # fmt: skip
     assert {block.uid for block in p.blocks()} == {"mallory", "sam"}
     assert [entry.action for entry in p.audit().items].count("block") == 2

@@ -25,6 +25,7 @@ from presence_dashboard.views.live.free_range import FIELDS
 from tests.dashboard.conftest import open_page, send, table, tables
 from tests.dashboard.pages.test_live_page import captions, fresh, opened, sample
 from tests.support.samples import write_samples
+from tests.support.servers import wait_for
 
 
 def pick(app: AppTest, **selection: Any) -> AppTest:
@@ -42,6 +43,7 @@ def links(app: AppTest) -> list[tuple[str, str]]:
 
 def kicked_now(presence: Presence) -> float:
     """Kick two people; samples of now count it. Returns the time of the mark, Unix seconds."""
+    wait_for("the middle of a minute, as a click shows one", lambda: 12 <= time.time() % 60 < 58)
     at = time.time() // 10 * 10
     for uid in ("ada", "bob"):
         presence.login(uid, name=f"{uid.title()} [x](y)")
