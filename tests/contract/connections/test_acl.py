@@ -260,6 +260,9 @@ def test_the_worker_can_do_its_duties_but_begin_no_session(bed: Bed) -> None:
     site.block("u2", by="staff", reason="test", duration=1)
     asked = SessionFilter(name_prefix="n 3")
     job = site.start_kick(asked, by="staff", reason="test", expected=1)
+    times = site.start_timeouts(
+        SessionFilter(name_prefix="n 4"), idle_timeout=50, by="staff", reason="test", expected=1
+    )
     p = _as(bed, "worker", idle_timeout=60, truncate_addresses_after=0)
     worker = Worker(p)
     for _ in range(2):
@@ -271,6 +274,9 @@ def test_the_worker_can_do_its_duties_but_begin_no_session(bed: Bed) -> None:
     done = site.job(job.id)
     assert done is not None
     assert (done.state, done.kicked) == ("done", 1)
+    changed = site.job(times.id)
+    assert changed is not None
+    assert (changed.state, changed.kicked, site.sessions("u4")[0].idle_timeout) == ("done", 1, 50)
     bed.time.set(bed.time.ms + 3_600_000)  # for the site's client; the worker does not find the layout itself
     p.internal.context.now = site.context.now
     assert p.sweep().expired == 18
