@@ -66,7 +66,7 @@ REPORT_NO_NAME: Final = "unknown"
 
 OPEN_ITEMS: Final = "Open for the next shift"
 OPEN_ITEMS_NONE: Final = "No block ends soon, no bulk kick is under way, no request waits, and there are no remarks."
-jobs_under_way: Final = Counted("{count} bulk kick under way", "{count} bulk kicks under way")
+jobs_under_way: Final = Counted("{count} bulk action under way", "{count} bulk actions under way")
 requests_that_wait: Final = Counted("{count} request waits for an answer", "{count} requests wait for an answer")
 number_of_remarks: Final = Counted("{count} remark on people", "{count} remarks on people")
 

@@ -118,7 +118,7 @@ def read_report(presence: Presence, since: datetime, until: datetime | None) -> 
     """The report of a period; without ``until``, up to now. Raises PresenceError."""
     entries, as_of, complete_since = _read_entries(presence, since, until)
     jobs = [job for job in _read_jobs(presence, since) if job.created >= since and (not until or job.created < until)]
-    bulk = {job.id: _bulk_kick(presence, job) for job in jobs}
+    bulk = {job.id: _bulk_kick(presence, job) for job in jobs if job.kind == "kick"}
     return ShiftReport(_members(_rows(entries, bulk)), as_of, complete_since, _names(presence, entries))
 
 

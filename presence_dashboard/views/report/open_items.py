@@ -67,6 +67,7 @@ def _jobs(found: OpenItems, actor: Actor) -> None:
     html_table(
         {
             texts.LABEL_WHEN: [time_cell(job.created) for job in found.jobs],
+            texts.LABEL_ACTION: [text_cell(texts.JOB_KINDS[job.kind]) for job in found.jobs],
             texts.LABEL_BY: [text_cell(job.by) for job in found.jobs],
             texts.HISTORY_STATE: [text_cell(texts.JOB_STATES.get(job.state, job.state)) for job in found.jobs],
             texts.LABEL_REASON: [text_cell(job.reason) for job in found.jobs],

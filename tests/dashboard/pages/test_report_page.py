@@ -78,6 +78,16 @@ def test_a_bulk_kick_is_one_row_with_the_figures_of_its_job_and_its_filter_in_wo
     assert (row.reason, row.ticket) == ("Broken version", "INC-1")
 
 
+def test_a_bulk_change_of_timeouts_is_in_the_report_and_counts_no_kick(presence: Presence) -> None:
+    presence.login("lee", app="ios")
+    presence.change_timeouts_where(SessionFilter(app="ios"), idle_timeout=60, by="dana", reason="Kiosk", expected=1)
+    [dana] = report_of(presence).members
+    assert (dana.kicks, dana.bulk_kicks, dana.sessions) == (0, 0, 0)
+    rows = worded_rows(report_of(presence), ADMIN, UTC)
+    assert [row.action for row in rows] == ["Bulk change of timeouts started", "Bulk change of timeouts"]
+    assert rows[1].outcome.endswith("timeouts of 1 of 1 session changed")
+
+
 def test_a_bulk_kick_says_which_sessions_it_left_out(presence: Presence) -> None:
     presence.login("lee", app="ios", app_version="7.4", methods=["pwd"])
     kept = SessionFilter(methods=["otp", "pwd"], mfa=True, logged_in_after=1_700_000_000)
