@@ -375,6 +375,11 @@ def test_an_earlier_version_uses_the_timeouts_that_staff_changed(p: P, earlier: 
         earlier.run_job(job.id)
     assert earlier.pause_job(job.id, by="staff")
     assert earlier.resume_job(job.id, by="staff")
+    p.login("dan", device="desk")
+    kick = p.start_kick(SessionFilter(uid="dan"), expected=1, **WHY)
+    assert earlier.work() is True, "its worker leads, ends whom the kick names, and leaves the other job as it is"
+    assert [at_work.state for at_work in map(p.job, (kick.id, job.id)) if at_work] == ["done", "running"]
+    assert p.sessions("dan") == []
     assert p.sessions("cyd")[0].idle_timeout == 1800
     assert p.run_job(job.id).count == 1
     assert p.sessions("cyd")[0].idle_timeout == 60

@@ -10,7 +10,7 @@ import sys
 from datetime import datetime
 from typing import Any
 
-from presence_core import Presence, PresenceError, Settings
+from presence_core import Presence, PresenceError, Settings, Worker
 
 
 def comparable(value: Any) -> Any:
@@ -32,6 +32,17 @@ def comparable(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else bool(value)
 
 
+def work(p: Presence) -> bool:
+    """One turn of a worker, in which it led if the answer is True."""
+    worker = Worker(p)
+    worker._turn()
+    if worker.last_error is not None:
+        raise worker.last_error
+    led = worker.leads
+    worker._leave()
+    return led
+
+
 def main() -> None:
     url, namespace, settings = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
     with Presence.from_url(url, Settings(namespace=namespace, **settings)) as p:
@@ -40,7 +51,8 @@ def main() -> None:
             now, method, args, options = json.loads(line)
             p._ctx.now = now
             try:
-                answer = {"answer": comparable(getattr(p, method)(*args, **options))}
+                said = work(p) if method == "work" else getattr(p, method)(*args, **options)
+                answer = {"answer": comparable(said)}
             except PresenceError as error:
                 answer = {"error": f"{type(error).__name__}: {error}"}
             print(json.dumps(answer), flush=True)
