@@ -387,7 +387,8 @@ class SessionsMethods(Client):
     ) -> Page[Ended]:
         """Ended sessions and why they ended, all users' or one user's, latest end first, as long as that is kept. They
         include sessions that wait for a sweep: past their deadline they are "expired", at that time. Those that
-        ``revoke_before`` has ended are there before the sweep for one user only.
+        ``revoke_before`` has ended are there before the sweep for one user only: all have the same time of their end,
+        so they are sorted by ref, and no list has that order. A page would read and sort every session that has ended.
 
         reason: of the end. by: the person who ended it. since, until: the end is at or after ``since`` and before
         ``until``; aware datetimes or Unix seconds. limit: 1…1000.

@@ -431,6 +431,23 @@ def test_an_end_that_waits_for_a_sweep_is_listed_as_it_is_after_it(bed: Bed) -> 
     assert [p.ended(**given).items for given in asked] == [page.items for page in pages]
 
 
+@on("valkey-sync", "cluster-async")
+def test_a_revoked_session_whose_deadline_passes_before_a_sweep_is_in_no_period_after_its_end(p: P) -> None:
+    p.freeze()
+    p.login("ada", idle_timeout=600)
+    p.advance(100)
+    p.revoke_before(p.clock.now, by="sam", reason="leak")
+    p.login("bob", idle_timeout=600)
+    p.advance(700)
+    after = {"since": p.clock.now - timedelta(seconds=250)}
+    assert [(end.uid, end.reason) for end in p.ended(**after)] == [("bob", "expired")]
+    assert [(end.uid, end.reason) for end in p.ended()] == [("bob", "expired")]
+    assert [(end.uid, end.cause) for end in p.ended("ada")] == [("ada", "revoked")]
+    p.sweep()
+    assert [(end.uid, end.reason) for end in p.ended(**after)] == [("bob", "expired")]
+    assert [end.uid for end in p.ended()] == ["bob", "ada"]
+
+
 @pytest.mark.parametrize("uid", ["ada", None])
 @pytest.mark.parametrize("swept_after", range(1, 5))
 @on("valkey-sync", "cluster-async")
