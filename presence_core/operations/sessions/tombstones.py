@@ -196,7 +196,9 @@ def _rows(ctx: Context, entries: list[Entry]) -> Op[list[_End | None]]:
         else:
             pending.setdefault((entry.shard, uid), {})[sid] = place
     for end, place in (yield from _pending_ends(ctx, pending)):
-        out[place] = end
+        at = stored_number(end.row.at) if end.row.at else None
+        if at in (None, whole(entries[place].score)):  # else ``revoke_before`` ended it, and this is its deadline
+            out[place] = end
     return out
 
 
