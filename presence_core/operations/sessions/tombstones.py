@@ -203,10 +203,7 @@ def _rows(ctx: Context, entries: list[Entry]) -> Op[list[_End | None]]:
 
 
 def _pending_ends(ctx: Context, pending: dict[tuple[Shard, str], dict[str, int]]) -> Op[list[tuple[_End, int]]]:
-    """The ends of sessions whose tombstone is still to be written, by `closing` or their deadline, and their places.
-
-    Not those that ``revoke_before`` ended: a later deadline is not the time of their end.
-    """
+    """The ends of sessions whose tombstone is still to be written, by `closing` or their deadline, and their places."""
     if not pending:
         return []
     replies = yield [read_call(ctx, shard, uid, sids) for (shard, uid), sids in pending.items()]
@@ -214,7 +211,7 @@ def _pending_ends(ctx: Context, pending: dict[tuple[Shard, str], dict[str, int]]
         (_End(shard, uid, found.session_id, _with_reason(found.row)), places[found.session_id])
         for ((shard, uid), places), reply in zip(pending.items(), replies, strict=True)
         for found in found_rows(uid, reply)
-        if found.state == ENDED and found.row.cause != b"revoked"
+        if found.state == ENDED
     ]
 
 
