@@ -439,7 +439,7 @@ def test_a_revoked_session_whose_deadline_passes_before_a_sweep_is_in_no_period_
     p.revoke_before(p.clock.now, by="sam", reason="leak")
     p.login("bob", idle_timeout=600)
     p.advance(700)
-    after = {"since": p.clock.now - timedelta(seconds=250)}
+    after: dict[str, Any] = {"since": p.clock.now - timedelta(seconds=250)}
     assert [(end.uid, end.reason) for end in p.ended(**after)] == [("bob", "expired")]
     assert [(end.uid, end.reason) for end in p.ended()] == [("bob", "expired")]
     assert [(end.uid, end.cause) for end in p.ended("ada")] == [("ada", "revoked")]
