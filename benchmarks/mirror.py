@@ -5,7 +5,7 @@
 The site's sessions and ours are on two servers of this machine. A process reads sessions of the site and measures each
 read, before the first look and during it. Then sessions begin one by one, and the time is taken until they are listed.
 Then many sessions are kicked, while four threads write kicked ones back as requests in flight do. ``--others`` adds
-keys of a cache beside the sessions.
+keys of a cache to the same database.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _p999(site: Any, name: str) -> float:
     """The 99.9th percentile of a command, ms: the upper limit of its bucket."""
     [(_, stats)] = site.execute_command("LATENCY", "HISTOGRAM", name).items()
     pairs = list(stats[b"histogram_usec"].items())  # each counts the calls of those below it too
-    return next(upper for upper, calls in pairs if calls >= 0.999 * pairs[-1][1]) / 1000
+    return float(next(upper for upper, calls in pairs if calls >= 0.999 * pairs[-1][1])) / 1000
 
 
 def main() -> None:
