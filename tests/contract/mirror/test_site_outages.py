@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
+from presence_core import Unavailable
 from presence_core.mirror import loop
 from presence_core.mirror.loop import Mirror
 from tests.contract.mirror.conftest import ALL, Site, scan, until
@@ -156,3 +157,46 @@ def test_a_kick_whose_event_was_lost_is_done_by_the_next_scan(site: Site) -> Non
     scan(mirror)
     until(mirror, lambda: not site.redis.exists(key), 5)
     assert site.presence.counts().totals["kicked"] == 1
+
+
+@pytest.mark.parametrize("step", ["notification_flags", "listen", "changes", "scan", "read", "delete"])
+def test_a_site_s_redis_that_is_away_at_a_step_loses_no_kick(tmp_path: Path, site: Site, step: str) -> None:
+    with _own_server(tmp_path, site) as there:
+        key, other = there.sign_in("ada", "a1"), there.sign_in("eve", "e1")
+        mirror = there.mirror(timeout=0.2)
+        scan(mirror)
+        before = _refs(site)
+        act = getattr(mirror._site, step)
+
+        def away(*given: Any) -> Any:
+            setattr(mirror._site, step, act)
+            there.server.pause()
+            return act(*given)
+
+        setattr(mirror._site, step, away)
+        mirror._checked_at = mirror._next_scan = 0.0
+        if step == "listen":
+            mirror._site.stop_listening()
+        site.presence.kick("ada", by="sam", reason="test")
+        mirror.turn()
+        assert not there.server.running, "it was away at this step"
+        there.server.resume()
+        _works_again(mirror)
+        until(mirror, lambda: not there.redis.exists(key))
+        scan(mirror)
+        assert there.redis.exists(other)
+        assert _refs(site) == [ref for ref in before if ref.startswith("eve:")]
+        assert site.presence.counts().totals["kicked"] == 1
+
+
+def test_a_site_s_redis_that_is_away_at_the_start_loses_no_kick(tmp_path: Path, site: Site) -> None:
+    with _own_server(tmp_path, site) as there:
+        key = there.sign_in("ada", "a1")
+        scan(there.mirror())
+        site.presence.kick("ada", by="sam", reason="test")
+        there.server.pause()
+        with pytest.raises(Unavailable, match="The site's store"):
+            there.mirror(timeout=0.2)
+        there.server.resume()
+        mirror = there.mirror()
+        until(mirror, lambda: not there.redis.exists(key))
