@@ -97,7 +97,7 @@ class Mirror:
         self._listens = False
         self._heard_at = time.monotonic()
         self._scan_cursor: int | None = None
-        self._scan_began = self._scan_at = 0.0
+        self._scan_began = self._scan_at = self._slices = 0.0
         self._next_scan = 0.0
         self._scan_again = False  # something was not heard while a scan went on
         self._loss_since: float | None = None
@@ -265,16 +265,19 @@ class Mirror:
         if self._scan_cursor is None:
             if now < self._next_scan:
                 return
-            self._scan_cursor, self._scan_began, self._scan_at = 0, now, now - PAUSE
+            self._scan_cursor, self._scan_began, self._scan_at, self._slices = 0, now, now - PAUSE, 0.5
             self._scan_again = False
             self.reconciler.pass_number += 1
             self.reconciler.without_user = 0
             self.reconciler.skipped.clear()
-        slices = max(1, min(MOST_SLICES, round((now - self._scan_at) * self._rate / SLICE)))
+        self._slices = min(MOST_SLICES, self._slices + (now - self._scan_at) * self._rate / SLICE)
         self._scan_at = now
+        if self._slices < 1:
+            return
         found: dict[bytes, None] = {}
         cursor = self._scan_cursor
-        for _ in range(slices):
+        for _ in range(int(self._slices)):
+            self._slices -= 1
             cursor, keys = self._site.scan(cursor, self._store.prefix, SLICE)
             found |= dict.fromkeys(key for key in keys if self._store.is_session_key(key))
             if cursor == 0:

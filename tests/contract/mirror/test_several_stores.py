@@ -1,4 +1,4 @@
-"""Two stores in one Redis of the site, two namespaces in one of ours, and what staff do beyond a kick of one session."""
+"""Two stores in one Redis of the site, two namespaces in one of ours, and what staff do beyond a single kick."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_person_who_is_kicked_and_then_erased_does_not_come_back(site: Site) -
     scan(successor)
     scan(successor)
     assert site.presence.sessions("ada") == []
-    assert not [pair for pair in site.server.client(db=0).scan_iter("*ada*")]
+    assert not list(site.server.client(db=0).scan_iter("*ada*"))
 
 
 def test_a_bulk_kick_that_a_second_person_approved_ends_the_sessions_at_the_site(site: Site) -> None:

@@ -135,7 +135,7 @@ def test_what_changed_while_nothing_was_heard_is_found_by_another_scan(site: Sit
     site.notify(ALL)
     for number in range(3 * loop.SLICE):
         site.sign_in(f"user-{number}", f"s{number}")
-    mirror = site.mirror(rate=loop.SLICE)
+    mirror = site.mirror(rate=10 * loop.SLICE)
     until(mirror, lambda: mirror.reconciler.copies)
     assert mirror.looked_at is None, "the scan goes on"
     key = next(iter(mirror.reconciler.copies))
