@@ -22,7 +22,7 @@ from presence_core.transport.site_store import SiteStore
 log = logging.getLogger(__name__)
 
 SLICE: Final = 50
-"""Keys in one SCAN, which the site's server does before it serves others: less than a millisecond, also among millions."""
+"""Keys in one SCAN, which the site's server does before it serves others."""
 
 MOST_SLICES: Final = 40
 """In one turn, so that it does not wait long for the changes that are heard meanwhile."""
