@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from presence_core import validation as check
 from presence_core.client import Presence
 from presence_core.errors import PresenceError
 from presence_core.models import Session
@@ -12,7 +11,7 @@ from presence_core.models import Session
 
 def site_note(presence: Presence, kicked: Sequence[Session]) -> list[str]:
     """A sentence if these sessions have yet to end in the site's own store. Empty for sessions of ours."""
-    ids = [session.session_id for session in kicked if check.is_mirrored(session.session_id)]
+    ids = [session.session_id for session in kicked if session.is_mirrored]
     if not ids:
         return []
     try:

@@ -117,11 +117,10 @@ def outcome_notifications(outcome: KickOutcome) -> Iterator[Notification]:
 
 def _at_the_site(kicked: Sequence[Session]) -> Iterator[Notification]:
     """What is left to do for mirrored sessions: their mirror deletes them in the site's own store."""
-    concerned = [
-        mirror for mirror in mirrors() if any(session.session_id.startswith(mirror.id_prefix) for session in kicked)
-    ]
-    if concerned:
-        works = all(mirror.alive and not mirror.problem for mirror in concerned)
+    mirrored = [session.session_id for session in kicked if session.is_mirrored]
+    if mirrored:
+        concerned = [mirror for mirror in mirrors() if any(sid.startswith(mirror.id_prefix) for sid in mirrored)]
+        works = bool(concerned) and all(mirror.alive and not mirror.problem for mirror in concerned)
         yield Notification("note", texts.SITE_ENDS_SOON if works else texts.SITE_ENDS_LATER)
 
 

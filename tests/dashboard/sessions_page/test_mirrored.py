@@ -49,6 +49,18 @@ def test_after_a_kick_staff_read_that_the_session_has_yet_to_end_at_the_site(
     assert sentence in kick_first(app)
 
 
+def test_of_a_mirrored_session_the_person_page_offers_a_kick_and_nothing_that_the_site_decides(
+    app: AppTest, presence: Presence
+) -> None:
+    prefix = report(presence, "shop")
+    presence.login_many([{"uid": "ada", "session_id": f"{prefix}0123456789"}], imported=True)
+    app.query_params["q"] = "ada"
+    app.switch_page("views/person/person.py").run()
+    offered = [button.key or "" for button in app.button if not button.disabled]
+    assert f"kick-{prefix}0123456789" in offered
+    assert not [key for key in offered if key.startswith(("timeouts-", "sign-in-"))]
+
+
 def test_a_kick_of_a_session_of_ours_says_nothing_of_a_mirror(app: AppTest, presence: Presence) -> None:
     report(presence, "shop")
     log_in(presence, 1)
