@@ -134,6 +134,8 @@ class Reconciler:
             session = self._session_of(key, raw, copy)
             if isinstance(session, str):  # it cannot be read: what we have stays
                 self._skip(session)
+                if copy is not None:
+                    copy.looked = self.pass_number  # it is not gone
                 continue
             if session is None:
                 if copy is not None:

@@ -94,6 +94,25 @@ def test_sessions_end_a_minute_after_the_site_s_redis_came_back_empty_and_not_if
         assert (end.reason, end.cause) == ("logout", "site")
 
 
+def test_sessions_that_cannot_be_read_any_more_stay_and_are_not_taken_for_gone(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The site has changed their format."""
+    for number in range(loop.MASS):
+        site.sign_in(f"user-{number}", f"s{number}")
+    mirror = site.mirror()
+    scan(mirror)
+    before = _refs(site)
+    pipe = site.redis.pipeline(transaction=False)
+    for number in range(loop.MASS):
+        pipe.set(f"sess:s{number}", b"\xff", ex=3600)
+    pipe.execute()
+    scan(mirror)
+    assert _refs(site) == before
+    assert mirror.reconciler.skipped == {"no JSON": loop.MASS}
+    assert "are gone at once" not in caplog.text
+
+
 def test_a_mirror_of_a_wrong_database_does_not_end_the_sessions_of_an_earlier_run_at_once(site: Site) -> None:
     for number in range(loop.MASS):
         site.sign_in(f"user-{number}", f"s{number}")
