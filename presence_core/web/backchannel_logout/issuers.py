@@ -52,7 +52,12 @@ def read_issuers(path: str) -> list[Issuer]:
         raise InvalidArgument("issuers", f"cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError):
         raise InvalidArgument("issuers", "must be a JSON file", "malformed") from None
-    if not isinstance(found, list) or not 0 < len(found) <= MAX_ISSUERS:
+    return make_issuers(found)
+
+
+def make_issuers(found: Any) -> list[Issuer]:
+    """The issuers of a list of dicts with the fields of Issuer. Raises InvalidArgument."""
+    if not isinstance(found, list | tuple) or not 0 < len(found) <= MAX_ISSUERS:
         raise InvalidArgument("issuers", f"must be a list of 1 to {MAX_ISSUERS} objects")
     return [_issuer(number, given) for number, given in enumerate(found, 1)]
 
@@ -66,6 +71,6 @@ def _issuer(number: int, given: Any) -> Issuer:
     texts = {name: given[name] for name in given if name != "algorithms"}
     listed = given.get("algorithms", ["RS256"])
     try:
-        return Issuer(**texts, algorithms=tuple(listed) if isinstance(listed, list) else ())
+        return Issuer(**texts, algorithms=tuple(listed) if isinstance(listed, list | tuple) else ())
     except InvalidArgument as error:
         raise InvalidArgument(f"issuer {number}: {error.field}", error.rule, error.code) from None

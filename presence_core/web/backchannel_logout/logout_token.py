@@ -32,6 +32,10 @@ class TokenRefused(Exception):
     """The token does not count. Its text is for the log and the provider, and has nothing of the token."""
 
 
+class WrongSignature(TokenRefused):
+    """The key has not signed it."""
+
+
 @dataclass(frozen=True, slots=True)
 class LogoutToken:
     """A verified logout token."""
@@ -89,7 +93,7 @@ def verify(token: Unverified, issuer: Issuer, key: Any, now: float) -> LogoutTok
         payload = jws.deserialize_compact(token.text, key, algorithms=list(issuer.algorithms)).payload
         claims = json.loads(payload)
     except Exception:  # whatever fails here, the token is not verified
-        _refuse("is not signed by a key of its issuer")
+        raise WrongSignature("is not signed by a key of its issuer") from None
     if not isinstance(claims, dict) or claims.get("iss") != issuer.issuer:
         _refuse("has another issuer")
     return _check_claims(claims, issuer, now)
