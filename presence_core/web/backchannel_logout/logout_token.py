@@ -56,6 +56,7 @@ class Unverified:
     issuer: str
     kid: str | None
     algorithm: str
+    is_typed: bool  #: as a logout token
 
 
 def _refuse(why: str) -> NoReturn:
@@ -78,11 +79,12 @@ def look(text: str) -> Unverified:
         _refuse("is no JSON Web Token")
     header, claims = _part(parts[0]), _part(parts[1])
     kind, kid, algorithm, issuer = header.get("typ"), header.get("kid"), header.get("alg"), claims.get("iss")
-    if not isinstance(kind, str) or kind.lower().removeprefix("application/") != "logout+jwt":
+    words = "jwt" if kind is None else kind.lower().removeprefix("application/") if isinstance(kind, str) else ""
+    if words not in ("logout+jwt", "jwt"):
         _refuse("must have the type logout+jwt")
     if not isinstance(issuer, str) or not isinstance(algorithm, str) or not isinstance(kid, str | None):
         _refuse("must have iss, alg and kid as texts")
-    return Unverified(text, issuer, kid, algorithm)
+    return Unverified(text, issuer, kid, algorithm, words == "logout+jwt")
 
 
 def verify(token: Unverified, issuer: Issuer, key: Any, now: float) -> LogoutToken:

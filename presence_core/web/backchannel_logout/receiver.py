@@ -202,6 +202,8 @@ class LogoutReceiver:
         return _answer(200)
 
     def _verify(self, token: Unverified, issuer: Issuer, now: float) -> ClientCalls[LogoutToken]:
+        if issuer.typed and not token.is_typed:
+            raise TokenRefused("must have the type logout+jwt")
         if token.algorithm not in issuer.algorithms:  # before any fetch
             raise TokenRefused("is signed by an algorithm that is not allowed")
         keys = self._keys[issuer.issuer]

@@ -102,6 +102,16 @@ def test_a_wrong_token_is_400_and_ends_nothing(
 
 
 @on("valkey-sync")
+def test_a_provider_may_send_tokens_without_a_type_if_the_site_says_so(p: P, provider: Provider) -> None:
+    """Keycloak before 25 and others send "JWT"."""
+    receiver = LogoutReceiver([_issuer(provider, typed=False)])
+    for kind, status in ((None, 200), ("JWT", 200), ("logout+jwt", 200), ("at+jwt", 400), (7, 400)):
+        assert _send(p, receiver, provider.logout_token({"typ": kind}, sub="ada")).status == status
+    for wrong in ({"nonce": "n"}, {"events": None}):  # an ID token is none
+        assert _send(p, receiver, provider.logout_token({"typ": "JWT"}, sub="ada", **wrong)).status == 400
+
+
+@on("valkey-sync")
 def test_a_signature_of_another_key_or_with_a_shared_secret_does_not_count(p: P, provider: Provider) -> None:
     receiver, login = LogoutReceiver([_issuer(provider)]), p.login("ada", idp=_link(provider)).token
     with Provider() as thief:
@@ -410,6 +420,7 @@ def test_a_flood_of_an_issuer_is_an_alert_and_nothing_is_dropped(
         ({"algorithms": ("HS256",)}, "algorithms must be some of RS256"),
         ({"algorithms": ("none",)}, "algorithms must be some of RS256"),
         ({"algorithms": ()}, "algorithms must be some of RS256"),
+        ({"typed": 1}, "typed must be True or False"),
         ({"audience": ""}, "audience must be text of 1 to 255 bytes"),
     ],
 )
