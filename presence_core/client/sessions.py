@@ -397,9 +397,9 @@ class SessionsMethods(Client):
         One call reads 5,000 ends. With ``reason``, ``cause`` or ``by``, a page may be short and still have a
         ``next_cursor``, which belongs to these arguments. ``total`` is exact on the last page. Before, it may count
         ends that are no longer kept; with one of these, it counts those on the pages so far. For one user the latest
-        100 are listed. If older ends may be missing, here or above ``Settings.max_ended``, ``complete_since`` of the page says
-        from when on the list is complete. Cost: O(P·log N + ends read), two to four round trips a page; of one user one
-        more, O(S).
+        100 are listed. If older ends may be missing, here or above ``Settings.max_ended``, ``complete_since`` of the
+        page says from when on the list is complete. Cost: O(P·log N + ends read), two to four round trips a page; of
+        one user one more, O(S).
         """
         return self._run(tombstones.ended(self._ctx, uid, reason, by, since, until, limit, cursor, cause))
 
