@@ -31,6 +31,10 @@ RETRY_SECONDS: Final = 5.0
 """Between two fetches while there are no keys."""
 
 
+MOST_TRIED: Final = 8
+"""Keys with which one token is verified at most."""
+
+
 class KeysUnavailable(Exception):
     """The keys cannot be fetched now."""
 
@@ -64,7 +68,7 @@ def _fetch(uri: str) -> KeySet:
 
 
 class SigningKeys:
-    """The keys of one issuer. Threads may share it; one of them fetches."""
+    """The keys of one issuer. Threads may share it; one of them fetches, and the others wait for it."""
 
     def __init__(self, uri: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._uri, self._clock = uri, clock
@@ -79,7 +83,7 @@ class SigningKeys:
             return True
         if now - self._fetched > KEEP_SECONDS:
             return now - self._tried > RETRY_SECONDS
-        return self._find(kid) is None and now - self._tried > AGAIN_SECONDS
+        return not self.find(kid) and now - self._tried >= AGAIN_SECONDS
 
     def fetch(self, kid: str | None) -> None:
         """Ask the issuer, if that is due. Blocks. Raises KeysUnavailable while there are none."""
@@ -98,11 +102,11 @@ class SigningKeys:
                     self._keys = None
                     raise KeysUnavailable from None
 
-    def find(self, kid: str | None) -> Any:
-        """The key of this id; without an id the only one. None if there is none."""
-        return None if self._keys is None else self._find(kid)
-
-    def _find(self, kid: str | None) -> Any:
+    def find(self, kid: str | None) -> list[Any]:
+        """The keys of this id, rarely more than one; without an id all, at most MOST_TRIED."""
         keys = self._keys.keys if self._keys else []
-        found = [key for key in keys if kid is None or key.kid == kid]
-        return found[0] if len(found) == 1 else None
+        return [key for key in keys if kid is None or key.kid == kid][:MOST_TRIED]
+
+    def waits(self) -> float:
+        """Seconds until ``fetch`` may ask for a key that is not known."""
+        return max(0.0, self._tried + AGAIN_SECONDS - self._clock())

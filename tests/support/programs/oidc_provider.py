@@ -3,6 +3,7 @@ RS256."""
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import threading
 import time
@@ -29,6 +30,8 @@ class Provider:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.kid, self.fetches = "one", 0
+        self.slow = 0.0  #: seconds that it takes to publish its keys
+        self.published: list[tuple[Any, str]] = []  #: keys with their ids, in place of the one that signs
         self.claims: dict[str, Any] = {}  #: claims of the next sign-in; None: without the claim
         self.asked: dict[str, str] = {}  #: the parameters of the latest request
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -81,8 +84,16 @@ class Provider:
 
     async def _jwks(self, _request: Request) -> Response:
         self.fetches += 1
-        public = jwt.algorithms.RSAAlgorithm.to_jwk(self._key.public_key(), as_dict=True)
-        return JSONResponse({"keys": [public | {"kid": self.kid, "use": "sig", "alg": "RS256"}]})
+        await asyncio.sleep(self.slow)
+        return JSONResponse(
+            {
+                "keys": [
+                    jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key(), as_dict=True)
+                    | {"kid": kid, "use": "sig", "alg": "RS256"}
+                    for key, kid in self.published or [(self._key, self.kid)]
+                ]
+            }
+        )
 
     def use_new_key(self, kid: str) -> None:
         """Sign with another key from now on."""
