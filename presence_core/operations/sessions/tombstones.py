@@ -96,7 +96,14 @@ class _End:
 
 @checked_first
 def ended(
-    ctx: Context, uid: object, reason: object, by: object, since: object, until: object, limit: object, cursor: object,
+    ctx: Context,
+    uid: object,
+    reason: object,
+    by: object,
+    since: object,
+    until: object,
+    limit: object,
+    cursor: object,
     cause: object = None,
 ) -> Op[Page[Ended]]:
     if reason is not None and (not isinstance(reason, str) or reason not in END_REASONS):
