@@ -47,7 +47,12 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 _OPENER: Final = urllib.request.build_opener(_NoRedirects)
 
 
-def _fetch(uri: str) -> KeySet:
+FETCH_ERRORS: Final = (OSError, ValueError, RecursionError, HTTPException, JoseError, TypeError, KeyError)
+"""What goes wrong in a fetch, or with what was fetched."""
+
+
+def fetch_json(uri: str) -> dict[str, Any]:
+    """What an identity provider publishes, within limits of size and time. Raises FETCH_ERRORS."""
     begin, body = time.monotonic(), b""
     request = urllib.request.Request(uri, headers={"Accept": "application/json"})
     with _OPENER.open(request, timeout=FETCH_SECONDS) as response:
@@ -58,7 +63,13 @@ def _fetch(uri: str) -> KeySet:
             if time.monotonic() - begin > 2 * FETCH_SECONDS:
                 raise ValueError("too slow")
     found = json.loads(body)
-    listed = found.get("keys") if isinstance(found, dict) else None
+    if not isinstance(found, dict):
+        raise ValueError("no JSON object")
+    return found
+
+
+def _fetch(uri: str) -> KeySet:
+    listed = fetch_json(uri).get("keys")
     if not isinstance(listed, list) or len(listed) > MAX_KEYS:
         raise ValueError("no JSON Web Key Set")
     # Only public keys for signatures: with a shared secret among them, anyone who reads the address could sign.
@@ -96,7 +107,7 @@ class SigningKeys:
             self._tried = now
             try:
                 self._keys, self._fetched = _fetch(self._uri), now
-            except (OSError, ValueError, RecursionError, HTTPException, JoseError, TypeError, KeyError) as error:
+            except FETCH_ERRORS as error:
                 _log.warning("The keys of an identity provider cannot be fetched from %s: %s", self._uri, error)
                 if self._keys is None or now - self._fetched > 24 * KEEP_SECONDS:
                     self._keys = None

@@ -34,6 +34,7 @@ class Provider:
         self.published: list[tuple[Any, str]] = []  #: keys with their ids, in place of the one that signs
         self.claims: dict[str, Any] = {}  #: claims of the next sign-in; None: without the claim
         self.asked: dict[str, str] = {}  #: the parameters of the latest request
+        self.signed_out: list[dict[str, str]] = []  #: the parameters of each request to sign out
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         self._nonces: dict[str, str] = {}
         routes = [
@@ -41,6 +42,7 @@ class Provider:
             Route("/authorize", self._authorize),
             Route("/token", self._token, methods=["POST"]),
             Route("/jwks", self._jwks),
+            Route("/end", self._end),
         ]
         config = uvicorn.Config(Starlette(routes=routes), host="127.0.0.1", port=self.port, log_level="error")
         self._server = uvicorn.Server(config)
@@ -56,7 +58,8 @@ class Provider:
         self._thread.join()
 
     async def _discovery(self, _request: Request) -> Response:
-        paths = {"authorization_endpoint": "authorize", "token_endpoint": "token", "jwks_uri": "jwks"}
+        paths = {"authorization_endpoint": "authorize", "token_endpoint": "token", "jwks_uri": "jwks",
+                 "end_session_endpoint": "end"}  # fmt: skip
         return JSONResponse(
             {name: f"{self.url}/{path}" for name, path in paths.items()}
             | {
@@ -81,6 +84,10 @@ class Provider:
         claims = {name: value for name, value in (claims | self.claims).items() if value is not None}
         token = jwt.encode(claims, self._key, "RS256", {"kid": self.kid})
         return JSONResponse({"access_token": "unused", "token_type": "Bearer", "id_token": token})
+
+    async def _end(self, request: Request) -> Response:
+        self.signed_out.append(dict(request.query_params))
+        return RedirectResponse(request.query_params["post_logout_redirect_uri"])
 
     async def _jwks(self, _request: Request) -> Response:
         self.fetches += 1
