@@ -105,7 +105,7 @@ audit: $(TOOLS)/.made  ## Ask an advisory service for known vulnerabilities of t
 
 lock: $(TOOLS)/.made  ## Write requirements-lock.txt, for every platform, from requirements-dev.txt
 	$(COMPILE) requirements-dev.txt --output-file $(LOCK) $(ARGS)
-	@$(COMPILE) --constraint $(LOCK) pyproject.toml --extra web --extra geo --output-file deploy/service.lock
+	@$(COMPILE) --constraint $(LOCK) pyproject.toml --extra web --extra geo --extra oidc --output-file deploy/service.lock
 	@echo 'streamlit[auth]' | $(COMPILE) --constraint $(LOCK) pyproject.toml - --extra dashboard --output-file deploy/dashboard.lock
 	@printf '%s\n' hatchling hatch-fancy-pypi-readme | $(COMPILE) --constraint $(LOCK) - --output-file deploy/build.lock
 

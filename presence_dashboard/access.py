@@ -25,14 +25,15 @@ from presence_dashboard import texts
 from presence_dashboard.data.store import open_store
 from presence_dashboard.format import span
 from presence_dashboard.gate.gate_mark import HEADER, is_marked
-from presence_dashboard.gate.oidc_redirects import AGAIN, is_by_other, name_digest
-from presence_dashboard.gate.provider_claims import (
+from presence_dashboard.gate.oidc.claims import (
     check_age,
     check_audience,
     provider_groups,
+    provider_link,
     provider_name,
     provider_session,
 )
+from presence_dashboard.gate.oidc.redirects import AGAIN, is_by_other, name_digest
 from presence_dashboard.gate.staff_sessions import COOKIE, NoRole, SignedInMember, StaffSessions, open_staff_sessions
 from presence_dashboard.gate_settings import Config, Mode
 from presence_dashboard.roles import Actor, AuthenticationTooOld, Denied, Right, SignedOut, SignInUnknown
@@ -261,14 +262,14 @@ def _by_provider(staff: StaffSessions, *, touch: bool, fresh: bool) -> SignedInM
     if is_by_other(st.context.cookies.get(AGAIN), name):
         raise SignedOut(texts.PROVIDER_OTHER)
     session_id = provider_session(claims)
-    first = partial(_begin_session, staff, name, session_id, provider_groups(claims, config))
+    first = partial(_begin_session, staff, name, session_id, claims)
     return staff.by_id(name, session_id, first, touch=touch, fresh=fresh)
 
 
-def _begin_session(staff: StaffSessions, name: str, session_id: str, groups: list[str]) -> None:
-    staff.seed_role(name, groups, "OIDC")
-    headers = st.context.headers
-    staff.sign_in_as(name, st.context.ip_address, headers.get("User-Agent"), session_id=session_id)
+def _begin_session(staff: StaffSessions, name: str, session_id: str, claims: dict[str, Any]) -> None:
+    staff.seed_role(name, provider_groups(claims, staff.config), "OIDC")
+    agent, link = st.context.headers.get("User-Agent"), provider_link(claims)
+    staff.sign_in_as(name, st.context.ip_address, agent, session_id=session_id, idp=link)
 
 
 def auth_time_problem(claims: Mapping[str, Any], max_age: int, now: float) -> str | None:

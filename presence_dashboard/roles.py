@@ -31,7 +31,7 @@ _FROM: Final = ", from "
 
 def denied_from(why: str, address: str | None) -> str:
     """Why a sign-in was refused, and from where, as the audit keeps it."""
-    return f"{why}{_FROM}{address}"
+    return f"{why}{_FROM}{address}" if address else why
 
 
 def without_address(reason: str) -> str:

@@ -63,12 +63,6 @@ def address(ticket: str | None) -> str | None:
     return template.replace(_PLACE, quote(words, safe=""))
 
 
-def around_ticket() -> tuple[str, str]:
-    """What the address of a ticket has before and behind the first place of the ticket."""
-    before, _, behind = _template().partition(_PLACE)
-    return before, behind
-
-
 def markdown(ticket: str) -> str:
     """The ticket as safe Markdown: a link, if there is a template."""
     link, label = address(ticket), name(cut(ticket_of(ticket), 64))

@@ -9,7 +9,7 @@ from typing import Any
 
 from presence_core.client.base import AsyncClient, Client, awaited
 from presence_core.errors import LoginRefused
-from presence_core.models import Ended, EndReason, KickResult, Login, Page, Session, SignInResult, Validation
+from presence_core.models import EndCause, Ended, EndReason, KickResult, Login, Page, Session, SignInResult, Validation
 from presence_core.operations.idp import provider_logout
 from presence_core.operations.search import update
 from presence_core.operations.sessions import authenticate, end, login, read, tombstones, validate
@@ -385,23 +385,24 @@ class SessionsMethods(Client):
         until: datetime | float | None = None,
         limit: int = 50,
         cursor: str | None = None,
+        cause: EndCause | None = None,
     ) -> Page[Ended]:
         """Ended sessions and why they ended, all users' or one user's, latest end first, as long as that is kept. They
         include sessions that wait for a sweep: past their deadline they are "expired", at that time. Those that
         ``revoke_before`` has ended are there before the sweep for one user only: all have the same time of their end,
         so they are sorted by ref, and no list has that order. A page would read and sort every session that has ended.
 
-        reason: of the end. by: the person who ended it. since, until: the end is at or after ``since`` and before
-        ``until``; aware datetimes or Unix seconds. limit: 1…1000.
+        reason, cause: of the end. by: the person who ended it, or the identity provider. since, until: the end is at or
+        after ``since`` and before ``until``; aware datetimes or Unix seconds. limit: 1…1000.
 
-        One call reads 5,000 ends. With ``reason`` or ``by``, a page may be short and still have a ``next_cursor``,
-        which belongs to these arguments. ``total`` is exact on the last page. Before, it may count ends that are no
-        longer kept; with ``reason`` or ``by``, it counts those on the pages so far. For one user the latest 100 are
-        listed. If older ends may be missing, here or above ``Settings.max_ended``, ``complete_since`` of the page says
-        from when on the list is complete. Cost: O(P·log N + ends read), two to four round trips a page; of one user one
-        more, O(S).
+        One call reads 5,000 ends. With ``reason``, ``cause`` or ``by``, a page may be short and still have a
+        ``next_cursor``, which belongs to these arguments. ``total`` is exact on the last page. Before, it may count
+        ends that are no longer kept; with one of these, it counts those on the pages so far. For one user the latest
+        100 are listed. If older ends may be missing, here or above ``Settings.max_ended``, ``complete_since`` of the
+        page says from when on the list is complete. Cost: O(P·log N + ends read), two to four round trips a page; of
+        one user one more, O(S).
         """
-        return self._run(tombstones.ended(self._ctx, uid, reason, by, since, until, limit, cursor))
+        return self._run(tombstones.ended(self._ctx, uid, reason, by, since, until, limit, cursor, cause))
 
 
 class AsyncSessionsMethods(AsyncClient):

@@ -41,6 +41,10 @@ EXPORT: Final[Mapping[HistoryView, Right]] = {
 """The right needed to export a view."""
 
 
+BY_PROVIDER: Final = "idp_logout"
+"""The cause of ends that the filter of reasons offers, too: an identity provider has signed the user out."""
+
+
 @dataclass(frozen=True, slots=True)
 class HistoryQuery:
     """The filters of the History page."""
@@ -48,7 +52,7 @@ class HistoryQuery:
     person: str | None = None  #: user id
     by: str | None = None  #: staff name
     by_contains: str | None = None  #: a part of a staff name
-    how: str | None = None  #: end reason
+    how: str | None = None  #: end reason, or BY_PROVIDER
     act: str | None = None  #: staff action
     words: str | None = None  #: in reason or ticket
     since: datetime | None = None
@@ -162,10 +166,13 @@ def count_entries(view: HistoryView, store: Store, query: HistoryQuery, actor: A
 
 
 def _ended(store: Store, query: HistoryQuery, limit: int, cursor: str | None) -> Page[Ended]:
+    is_by_provider = query.how == BY_PROVIDER
+
     def read_page(limit: int, cursor: str | None) -> Page[Ended]:
         return store.presence.ended(
             query.person,
-            reason=cast("EndReason | None", query.how),
+            reason=None if is_by_provider else cast("EndReason | None", query.how),
+            cause=BY_PROVIDER if is_by_provider else None,
             by=query.by,
             since=query.since,
             until=query.until,

@@ -1,7 +1,7 @@
 """The gate: ASGI middleware around the whole app that decides who gets in, and sets security headers.
 
 ``gate_settings``, next to this package, has the settings. ``loopback`` and ``signed_in_only`` refuse requests,
-``sign_in_forms`` and ``html_pages`` are the sign-in, ``oidc_redirects`` completes that of Streamlit, ``staff_sessions``
+``sign_in_forms`` and ``html_pages`` are the sign-in, ``oidc`` completes that of Streamlit, ``staff_sessions``
 keeps sign-ins and roles, ``socket_limits`` and ``page_messages`` bound what a browser may send, and ``gate_mark`` tells
 pages that the gate is there.
 Imports ``texts``, ``format``, ``roles`` and ``data.store``; ``access``, ``actions`` and ``dashboard.py`` import it.
@@ -30,7 +30,7 @@ from presence_dashboard.gate.headers import SecurityHeaders, security_headers
 from presence_dashboard.gate.limits.socket_limits import LARGEST_OF_MEMBERS, SocketLimits
 from presence_dashboard.gate.loopback import LoopbackOnly, refuse_public_address
 from presence_dashboard.gate.made_files import MadeFiles
-from presence_dashboard.gate.oidc_redirects import OidcRedirects, sign_in_again
+from presence_dashboard.gate.oidc.redirects import OidcRedirects, sign_in_again
 from presence_dashboard.gate.page_messages import PageMessagesOnly
 from presence_dashboard.gate.sign_in_forms import SignInForms
 from presence_dashboard.gate.signed_in_only import SignedInOnly
@@ -71,11 +71,16 @@ def middleware_and_routes() -> tuple[list[Middleware], list[BaseRoute]]:
     signed_in_only = Middleware(SignedInOnly, staff)
     if config.mode == "oidc":
         redirects = Middleware(OidcRedirects, config)
-        return [*first, signed_in_only, redirects, *last], [Route("/sign-in-again", sign_in_again)]
+        routes: list[BaseRoute] = [Route("/sign-in-again", sign_in_again)]
+        if find_spec("joserfc") is not None:  # Authlib brings it
+            from presence_dashboard.gate.oidc.back_channel import PATH, StaffLogout
+
+            routes.append(Route(PATH, StaffLogout(staff)))
+        return [*first, signed_in_only, redirects, *last], routes
     forms = SignInForms(staff)
     handlers = {"/sign-in": forms.sign_in, "/sign-in-again": forms.sign_in_again, "/sign-out": forms.sign_out}
-    routes = [Route(path, handler, methods=["GET", "POST"]) for path, handler in handlers.items()]
-    return [*first, signed_in_only, *last], list(routes)
+    form_routes = [Route(path, handler, methods=["GET", "POST"]) for path, handler in handlers.items()]
+    return [*first, signed_in_only, *last], list(form_routes)
 
 
 def check_oidc() -> None:

@@ -23,7 +23,7 @@ from streamlit.runtime import get_instance
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from presence_core import PresenceError
-from presence_dashboard.gate.provider_claims import claims_of, is_live, provider_session
+from presence_dashboard.gate.oidc.claims import claims_of, is_live, provider_session
 from presence_dashboard.gate.staff_sessions import COOKIE, StaffSessions
 from presence_dashboard.gate_settings import Config, Mode
 

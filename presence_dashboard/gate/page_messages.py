@@ -20,7 +20,8 @@ _CORE: Final = "/_stcore/"
 _NEEDED_CORE: Final = ("health", "host-config", "bidi-components/")
 """The paths of Streamlit's own that pages read. Uploads, metrics and the routes for programs are not among them."""
 
-_FORMS: Final = ("/sign-in", "/sign-in-again", "/sign-out")
+_GATE: Final = ("/sign-in", "/sign-in-again", "/sign-out", "/backchannel-logout")
+"""The addresses of the gate that take a POST. The last is for the identity provider."""
 
 
 class PageMessagesOnly:
@@ -43,8 +44,8 @@ class PageMessagesOnly:
 
 
 def _is_read(method: str, path: str) -> bool:
-    """Whether pages send such a request. They read files, and send forms of the sign-in."""
-    if path in _FORMS:
+    """Whether pages send such a request. They read files, and send forms to the gate."""
+    if path in _GATE:
         return True
     _, is_core, core = path.partition(_CORE)  # Streamlit may run under a path of another host
     return method in ("GET", "HEAD") and not (is_core and not core.startswith(_NEEDED_CORE))

@@ -15,7 +15,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
@@ -232,17 +232,24 @@ class StaffSessions:
         agent: str | None,
         *,
         session_id: str | None = None,
+        idp: Mapping[str, str] | None = None,
         password: StoredPassword | None = None,
     ) -> str:
-        """Start a session and return its token. session_id: of an OIDC sign-in, which has an id already. password: the
-        one that was checked."""
+        """Start a session and return its token. session_id, idp: of an OIDC sign-in, which has an id already, and by
+        which the provider can end it. password: the one that was checked."""
         staff = self.sessions
         attributes = None if password is None else {PASSWORD: password.version}
         with contextlib.suppress(PresenceError):
             staff.sweep(limit=100)  # no worker sweeps this namespace
         try:
             login = staff.login(
-                name, app="dashboard", ip=_address(ip), user_agent=agent, session_id=session_id, attributes=attributes
+                name,
+                app="dashboard",
+                ip=_address(ip),
+                user_agent=agent,
+                session_id=session_id,
+                idp=idp,
+                attributes=attributes,
             )
         except LoginRefused as refused:
             raise SignedOut(texts.SESSION_ENDED) from refused

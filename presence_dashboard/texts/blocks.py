@@ -30,7 +30,6 @@ def rule_ends(moment: str | None) -> str:
     return _("until {moment}").format(moment=moment) if moment else _("until the rule is removed")
 
 
-rule_added: Final = Sentence("Added ({zone})")
 RULE_ADD: Final = "Add a block rule …"
 RULE_KIND: Final = "Block logins by"
 RULE_NETWORK: Final = "Network"

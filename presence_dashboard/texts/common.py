@@ -235,6 +235,3 @@ BLOCKS_PAGE: Final = "Blocks"
 HISTORY_PAGE: Final = "History"
 HEALTH_PAGE: Final = "Health"
 STAFF_PAGE: Final = "Staff"
-time_column_help: Final = Sentence(
-    "In the time zone {zone}. For UTC, select the row and point at the time in its details."
-)

@@ -19,7 +19,6 @@ STAFF_ALT: Final = "Staff of this dashboard, by name"
 STAFF_NO_ROLE: Final = "removed"
 STAFF_YES: Final = "yes"
 STAFF_NO: Final = "no"
-staff_since: Final = Sentence("Since ({zone})")
 STAFF_SELECT_HINT: Final = "Click a row to change a role, reset a password, sign out a staff member or remove them."
 STAFF_EMPTY_TITLE: Final = "No staff yet"
 STAFF_EMPTY: Final = (

@@ -28,8 +28,12 @@ MOST = 0.02
 
 WATCH = """
 window.shifts = [];
+const place = ({ x, y, width, height }) => [x, y, width, height].map(Math.round).join(" ");
+const moved = ({ node, previousRect, currentRect }) =>
+  `${node?.outerHTML?.slice(0, 300)}: ${place(previousRect)} → ${place(currentRect)}`;
 new PerformanceObserver((list) => {
-  for (const shift of list.getEntries()) if (!shift.hadRecentInput) window.shifts.push(shift.value);
+  for (const shift of list.getEntries())
+    if (!shift.hadRecentInput) window.shifts.push([shift.value, shift.sources.map(moved)]);
 }).observe({ type: "layout-shift", buffered: true });
 """
 
@@ -199,6 +203,6 @@ def test_nothing_moves_while_a_page_loads(
     expect(page.locator('.stSkeleton, [data-testid="stSkeleton"]')).to_have_count(0)
     page.wait_for_selector('.stApp[data-test-script-state="notRunning"]')
     page.wait_for_function("new Promise(done => requestAnimationFrame(() => setTimeout(() => done(true))))")
-    shifts: list[float] = page.evaluate("window.shifts")
+    shifts: list[tuple[float, list[str]]] = page.evaluate("window.shifts")
     page.close()
-    assert sum(shifts) < MOST, shifts
+    assert sum(value for value, _ in shifts) < MOST, "\n".join(map(str, shifts))

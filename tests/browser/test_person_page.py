@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -186,10 +187,9 @@ def test_a_card_shows_what_is_special_and_staff_require_a_new_sign_in_until_the_
     networks = {"192.0.2.0/24": LYON, "203.0.113.0/24": hostile}
     places = str(write_place_file(tmp_path / "places.mmdb", networks))
     with Presence.from_url(dashboard.server.url, Settings(place_file=places, timeout=PATIENT)) as presence:
-        phone, laptop = (
-            presence.login("ada", name="Ada", device=device, device_id=f"device-{device}", ip=ip)
-            for device, ip in (("Phone", "192.0.2.7"), ("Laptop", "203.0.113.7"))
-        )
+        phone = presence.login("ada", name="Ada", device="Phone", device_id="device-Phone", ip="192.0.2.7")
+        time.sleep(0.01)  # the time zone is that of the latest activity
+        laptop = presence.login("ada", name="Ada", device="Laptop", device_id="device-Laptop", ip="203.0.113.7")
     dashboard.tokens += [phone.token, laptop.token]
     staff = dashboard.presence.login("ada", device="Desktop", on_behalf_by="sam *x*", reason="ticket 7").session
     tab = follow(open_tab, "/person?q=ada", width=390, height=900)

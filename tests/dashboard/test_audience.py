@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from presence_dashboard.gate.provider_claims import check_audience
+from presence_dashboard.gate.oidc.claims import check_audience
 from presence_dashboard.roles import SignedOut
 
 

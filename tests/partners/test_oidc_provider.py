@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -9,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
-from urllib.parse import parse_qs, urljoin, urlsplit
+from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import httpx
@@ -17,11 +18,13 @@ import jwt
 import pytest
 
 from presence_core import Presence, Settings
+from presence_core.drive_generators import drive
 from presence_core.web.backchannel_logout import Issuer, LogoutReceiver
 from presence_core.web.backchannel_logout.wsgi import BackchannelLogout
 from tests.partners.packages import HERE, PLACE, are_installed
 from tests.partners.test_partners import _need
 from tests.support.fair_clock import PATIENT
+from tests.support.programs.oidc_provider import CLIENT, Provider
 from tests.support.servers import Server, free_port, missing, redis_binary, valkey_binary
 from tests.support.servers.waiting import wait_for
 
@@ -112,3 +115,26 @@ def test_a_sign_out_at_the_provider_ends_the_session_here_and_no_other(presence:
         assert [bool(presence.validate(token)) for _, _, token in logins] == [False, True, True]
         [ended] = presence.ended()
         assert (ended.cause, ended.by, ended.uid) == ("idp_logout", "oidc-provider", "ada")
+
+
+def test_ten_thousand_hostile_tokens_that_jose_signed_end_no_session_and_give_no_5xx(presence: Presence) -> None:
+    with Provider() as provider:
+        receiver = LogoutReceiver([Issuer(provider.url, CLIENT, f"{provider.url}/jwks")], alert_above=10**6)
+        key = jwt.algorithms.RSAAlgorithm.to_jwk(provider._key, as_dict=True) | {"kid": provider.kid}
+        program = shutil.copy(HERE / "hostile_tokens.mjs", PLACE)
+        words = ["node", program, provider.url, CLIENT, "10000"]
+        made = subprocess.run(words, input=json.dumps(key), capture_output=True, text=True, check=True)
+        right, *hostile = made.stdout.splitlines()
+        assert len(hostile) == 10_000
+
+        def send(token: str) -> int:
+            body = urlencode({"logout_token": token}).encode()
+            form = "application/x-www-form-urlencoded"
+            return drive(receiver.answer("POST", form, body), lambda step: step(presence)).status
+
+        login = presence.login("ada", idp={"iss": provider.url, "sub": "ada", "sid": "sid-1"}).token
+        assert {send(token) for token in hostile} == {400}
+        assert presence.validate(login)
+        assert provider.fetches <= 3, "at most one a minute"
+        assert send(right) == 200
+        assert not presence.validate(login)

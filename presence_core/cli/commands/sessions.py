@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, get_args
 
 from presence_core.cli.arguments import AddCommand, add_attribute, add_page, add_period, attributes_of, parse_time
 from presence_core.cli.output import count_of, print_error, print_page, print_result, records_table, to_json
 from presence_core.client import Presence
 from presence_core.errors import LoginRefused
-from presence_core.models import Session
+from presence_core.models import EndCause, Session
 from presence_core.schema.endings import in_words
 
 SESSION_COLUMNS: Final = {
@@ -39,7 +39,9 @@ def add_commands(add_command: AddCommand) -> None:
     ended = add_command("ended", _ended, "List ended sessions and why they ended, newest end first.")
     ended.add_argument("uid", nargs="?", help="only sessions of this user")
     ended.add_argument("--reason", help=f"only this end reason: {in_words()}")
-    ended.add_argument("--by", help="only sessions that this staff member ended")
+    ended.add_argument("--cause", choices=get_args(EndCause), metavar="CAUSE",
+                       help="only this cause: " + ", ".join(get_args(EndCause)))  # fmt: skip
+    ended.add_argument("--by", help="only sessions that this staff member ended, or this identity provider")
     add_period(ended)
     add_page(ended)
     _add_login(add_command)
@@ -100,10 +102,10 @@ def _watch(presence: Presence, args: argparse.Namespace) -> int:
 
 
 def _ended(presence: Presence, args: argparse.Namespace) -> int:
-    page = presence.ended(args.uid, reason=args.reason, by=args.by, since=args.since, until=args.until,
-                          limit=args.limit, cursor=args.cursor)  # fmt: skip
+    page = presence.ended(args.uid, reason=args.reason, cause=args.cause, by=args.by, since=args.since,
+                          until=args.until, limit=args.limit, cursor=args.cursor)  # fmt: skip
     return print_page(args, page, _ENDED_COLUMNS, "There are no records of ended sessions.",
-                      args.uid, args.reason, args.by, args.since, args.until)  # fmt: skip
+                      args.uid, args.reason, args.cause, args.by, args.since, args.until)  # fmt: skip
 
 
 def _login(presence: Presence, args: argparse.Namespace) -> int:

@@ -19,9 +19,6 @@ from presence_core.scripts.sessions import END_SESSIONS
 BATCH: Final = 50
 """Sessions that are ended together."""
 
-ROUNDS: Final = 100
-"""Pages of a thousand sessions."""
-
 
 @checked_first
 def provider_logout(
@@ -51,11 +48,13 @@ def provider_logout(
         else SessionFilter(idp_issuer=iss, idp_subject=sub, logged_in_before=moment(issued + SLACK))
     )
     request, ended = EndRequest("logout", "idp_logout", actor), 0
-    for _ in range(ROUNDS):
-        page = yield from list_sessions(ctx, wanted, 1000, None)
+    cursor = None
+    while True:
+        page = yield from list_sessions(ctx, wanted, 1000, cursor)
         for first in range(0, len(page.items), BATCH):
             ended += yield from _end(ctx, request, page.items[first : first + BATCH])
-        if page.next_cursor is None:
+        cursor = page.next_cursor
+        if cursor is None:
             break
     if token is not None:  # at last: a token whose call has failed may be sent again
         yield [command(received, "SET", received, "1", "EX", keep)]

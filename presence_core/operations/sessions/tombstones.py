@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument
@@ -34,7 +34,7 @@ from presence_core.operations.merged_lists import (
 from presence_core.operations.sessions.read import read_call
 from presence_core.operations.sessions.settle import Pair, settle_stale_of_shards
 from presence_core.operations.sessions.validate import judge, validate_call
-from presence_core.schema.endings import END_REASONS, in_words, kept
+from presence_core.schema.endings import END_REASONS, EndCause, in_words, kept
 from presence_core.schema.record import LETTERS, SessionRow
 from presence_core.scripts.calls import CHECKED, Op, checked_first, command
 from presence_core.scripts.sessions import ENDED, LIVE, VALIDATE
@@ -58,20 +58,29 @@ class _EndFilter:
     by: str | None
     since: int | None  #: ms
     before: int | None
+    cause: EndCause | None = None
 
     @property
     def values(self) -> list[Any]:
-        return [self.uid, self.end_reason, self.by, self.since, self.before]
+        return [self.uid, self.end_reason, self.by, self.since, self.before, *([self.cause] if self.cause else [])]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every end in the period matches."""
+        return self.end_reason is self.by is self.cause is None
 
     @property
     def may_expire(self) -> bool:
         """Whether a session that expired may match."""
         return self.end_reason in (None, "expired") and self.by is None
 
-    def matches(self, row: SessionRow) -> bool:
-        """Whether end reason and author are as wanted; the times are bounds of the list."""
-        return (self.end_reason is None or row.end_reason == self.end_reason.encode()) and (
-            self.by is None or row.by == self.by.encode()
+    def matches(self, end: _End) -> bool:
+        """Whether reason, cause and author are as wanted; the times are bounds of the list."""
+        row = end.row
+        return (
+            (self.end_reason is None or row.end_reason == self.end_reason.encode())
+            and (self.by is None or row.by == self.by.encode())
+            and (self.cause is None or Ended.from_reply(end.uid, end.session_id, row).cause == self.cause)
         )
 
 
@@ -87,15 +96,26 @@ class _End:
 
 @checked_first
 def ended(
-    ctx: Context, uid: object, reason: object, by: object, since: object, until: object, limit: object, cursor: object
+    ctx: Context,
+    uid: object,
+    reason: object,
+    by: object,
+    since: object,
+    until: object,
+    limit: object,
+    cursor: object,
+    cause: object = None,
 ) -> Op[Page[Ended]]:
     if reason is not None and (not isinstance(reason, str) or reason not in END_REASONS):
         raise InvalidArgument("reason", "must be " + in_words('"'), "not_a_choice")
+    if cause is not None:
+        check.choice("cause", cause, EndCause)
     wanted = _EndFilter(
         None if uid is None else check.uid(uid),
         reason,
         None if by is None else check.uid(by, "by"),
         *check.period(since, until),
+        cast("EndCause | None", cause),
     )
     size = check.whole("limit", limit, 1, 1000)
     seen, behind = read_cursor(cursor, "ended", wanted.values, is_zset_position)
@@ -119,7 +139,6 @@ def ended(
         ZsetPart(s, key, behind, wanted.since, wanted.before, meta=s.meta, most=most) for s, key in lists
     ]  # fmt: skip
     merge = MergedLists(ctx, [*waiting, *parts], size)
-    is_plain = wanted.end_reason is wanted.by is None
     looked_at: set[bytes] = set()
 
     def look(entries: list[Entry]) -> Op[list[_End | None]]:
@@ -130,14 +149,14 @@ def ended(
         for entry in entries:
             end = None if entry.member in looked_at else found[entry.member]
             looked_at.add(entry.member)
-            ends.append(end if end is not None and wanted.matches(end.row) else None)
+            ends.append(end if end is not None and wanted.matches(end) else None)
         return ends
 
-    walked = yield from scan(merge, size, 1 if is_plain else 200, look)
+    walked = yield from scan(merge, size, 1 if wanted.is_plain else 200, look)
     items = yield from _decode(ctx, walked.items)
     seen += len(items)
     is_end = walked.behind is None
-    total = seen if is_end or not is_plain else max(seen, merge.total)
+    total = seen if is_end or not wanted.is_plain else max(seen, merge.total)
     cursor = None if is_end else make_cursor("ended", wanted.values, seen, walked.behind)
     return Page(
         items, cursor, total, is_end, walked.scanned, moment(merge.now),

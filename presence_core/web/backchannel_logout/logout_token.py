@@ -32,6 +32,10 @@ class TokenRefused(Exception):
     """The token does not count. Its text is for the log and the provider, and has nothing of the token."""
 
 
+class WrongSignature(TokenRefused):
+    """The key has not signed it."""
+
+
 @dataclass(frozen=True, slots=True)
 class LogoutToken:
     """A verified logout token."""
@@ -52,6 +56,7 @@ class Unverified:
     issuer: str
     kid: str | None
     algorithm: str
+    is_typed: bool  #: as a logout token
 
 
 def _refuse(why: str) -> NoReturn:
@@ -74,11 +79,12 @@ def look(text: str) -> Unverified:
         _refuse("is no JSON Web Token")
     header, claims = _part(parts[0]), _part(parts[1])
     kind, kid, algorithm, issuer = header.get("typ"), header.get("kid"), header.get("alg"), claims.get("iss")
-    if not isinstance(kind, str) or kind.lower().removeprefix("application/") != "logout+jwt":
+    words = "jwt" if kind is None else kind.lower().removeprefix("application/") if isinstance(kind, str) else ""
+    if words not in ("logout+jwt", "jwt"):
         _refuse("must have the type logout+jwt")
     if not isinstance(issuer, str) or not isinstance(algorithm, str) or not isinstance(kid, str | None):
         _refuse("must have iss, alg and kid as texts")
-    return Unverified(text, issuer, kid, algorithm)
+    return Unverified(text, issuer, kid, algorithm, words == "logout+jwt")
 
 
 def verify(token: Unverified, issuer: Issuer, key: Any, now: float) -> LogoutToken:
@@ -89,7 +95,7 @@ def verify(token: Unverified, issuer: Issuer, key: Any, now: float) -> LogoutTok
         payload = jws.deserialize_compact(token.text, key, algorithms=list(issuer.algorithms)).payload
         claims = json.loads(payload)
     except Exception:  # whatever fails here, the token is not verified
-        _refuse("is not signed by a key of its issuer")
+        raise WrongSignature("is not signed by a key of its issuer") from None
     if not isinstance(claims, dict) or claims.get("iss") != issuer.issuer:
         _refuse("has another issuer")
     return _check_claims(claims, issuer, now)

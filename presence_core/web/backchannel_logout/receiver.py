@@ -1,24 +1,33 @@
 """The receiver without a framework: reads a request, verifies its token, ends the sessions, answers.
 
-Each step is yielded: ``drive`` carries it out, ``drive_async`` awaits it. A step is a call of a client, or Fetch.
+Each step is yielded: ``drive`` carries it out, ``drive_async`` awaits it. A step is a call of a client, or Blocking.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
+from functools import partial
 from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from presence_core.drive_generators import ClientCalls
-from presence_core.errors import InvalidArgument, PresenceError
+from presence_core.errors import InvalidArgument, PresenceError, Unavailable
 from presence_core.logs import fields
 from presence_core.web.backchannel_logout.issuers import Issuer
-from presence_core.web.backchannel_logout.logout_token import LogoutToken, TokenRefused, Unverified, look, verify
+from presence_core.web.backchannel_logout.logout_token import (
+    LogoutToken,
+    TokenRefused,
+    Unverified,
+    WrongSignature,
+    look,
+    verify,
+)
 from presence_core.web.backchannel_logout.signing_keys import KeysUnavailable, SigningKeys
 from presence_core.web.backchannel_logout.spool import Spool
 
@@ -29,6 +38,9 @@ MAX_BODY: Final = 32_768
 
 ALERT_ABOVE: Final = 600
 """Logouts of an issuer in a minute, above which a warning is logged. None is dropped."""
+
+MAX_HELD: Final = 100
+"""Tokens of each issuer that wait for its keys to be fetched again."""
 
 _HEADERS: Final = [("Cache-Control", "no-store"), ("Content-Type", "application/json")]
 
@@ -43,13 +55,14 @@ class LogoutResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class Fetch:
-    """A step that blocks: fetch the keys of an issuer."""
+class Blocking:
+    """A step that waits for a disk, or for the keys of an issuer: not on an event loop."""
 
-    run: Callable[[], None]
+    run: Callable[[], Any]
+    keys: SigningKeys | None = None  #: which are fetched: one thread at a time does that
 
-    def __call__(self, _presence: Any) -> None:
-        self.run()
+    def __call__(self, _presence: Any) -> Any:
+        return self.run()
 
 
 def _answer(status: int, why: str = "") -> LogoutResponse:
@@ -64,16 +77,31 @@ def digest_of(token: str) -> str:
     return sha256(token.encode()).hexdigest()[:16]
 
 
+class _UnknownKey(TokenRefused):
+    """may_be_new: the keys were not fetched for this token, because they had been a moment ago."""
+
+    def __init__(self, why: str, *, may_be_new: bool) -> None:
+        super().__init__(why)
+        self.may_be_new = may_be_new
+
+
+def _refused(why: TokenRefused, issuer: str, digest: str) -> LogoutResponse:
+    _log.warning("A logout token was refused: it %s", why, extra=fields(issuer=issuer, digest=digest))
+    return _answer(400, f"The token {why}.")
+
+
 class LogoutReceiver:
     """``LogoutReceiver([Issuer(…)])``: receives the logouts of these identity providers. Mount it by
     ``BackchannelLogout`` of ``asgi`` or ``wsgi``, or the view of ``django``.
 
     issuers: at least one, each issuer once. spool: a folder that keeps logouts while Redis is away, until they are
     done. Without it the answer is 503 then: providers seldom send twice. alert_above:
-    log a warning above so many logouts of an issuer in a minute; none is dropped.
+    log an error above so many logouts of an issuer in a minute; none is dropped.
 
     A wrong token is answered with 400 and ends nothing. 200 means that the logout is stored, and the sessions have
-    ended. Cost: one verification, about 0.1 ms, and the round trips of ``Presence.provider_logout``.
+    ended, or that the spool has it. A token of a key that is not known, while the keys may not be fetched again, is
+    answered with 400 and tried once more when they may: the issuer may have a new key. Cost: one verification, about
+    0.1 ms, and the round trips of ``Presence.provider_logout``.
     """
 
     def __init__(
@@ -92,6 +120,7 @@ class LogoutReceiver:
         self.spool = None if spool is None else Spool(spool)
         self._alert_above, self._clock = alert_above, clock
         self._minutes: dict[str, tuple[int, int]] = {}  # by issuer: the minute, and its logouts
+        self._held: dict[str, Unverified] = {}  # by digest: signed by a key that is not known yet
 
     def answer(self, method: str, content_type: str, body: bytes | None) -> ClientCalls[LogoutResponse]:
         """Answer a request. ``body``: None if it is longer than MAX_BODY."""
@@ -102,62 +131,103 @@ class LogoutReceiver:
             return _answer(400, "The body must be a form with one logout_token.")
         return (yield from self._receive(token, self._clock()))
 
-    def retry(self) -> ClientCalls[int]:
-        """Do the logouts that wait in the spool. Returns how many are left."""
-        spool = self.spool
-        for name, kept in spool.read() if spool else ():
-            try:
-                logout, by = LogoutToken(**kept["logout"]), str(kept["by"])
-            except (TypeError, KeyError):
-                continue  # not ours: it stays
-            try:
-                yield _end(logout, by)
-            except PresenceError:
-                return len(spool) if spool else 0
-            if spool:
-                spool.remove(name)
-        return 0
+    @property
+    def waits(self) -> bool:
+        """Whether ``retry`` has something to do. Costs nothing."""
+        return bool(self._held) or (self.spool is not None and self.spool.waiting > 0)
 
-    def _receive(self, token: str, now: float) -> ClientCalls[LogoutResponse]:
-        digest, known = digest_of(token), ""
+    def retry(self) -> ClientCalls[bool]:
+        """Try what waits: tokens of keys that were not known, and the logouts in the spool. Returns ``waits``."""
+        yield from self._retry_held(self._clock())
+        if self.spool is not None and self.spool.waiting:
+            yield from self._retry_spool(self.spool)
+        return self.waits
+
+    def _retry_held(self, now: float) -> ClientCalls[None]:
+        """The first of an issuer fetches its keys; what is not signed by one of these is refused for good."""
+        may_fetch = {issuer for issuer, keys in self._keys.items() if keys.waits() == 0}
+        for digest, token in list(self._held.items()):
+            if token.issuer in may_fetch or self._keys[token.issuer].find(token.kid):
+                self._held.pop(digest, None)
+                yield from self._take(token, self._issuers[token.issuer], digest, now, is_held=True)
+
+    def _retry_spool(self, spool: Spool) -> ClientCalls[None]:
+        for name, kept in (yield Blocking(spool.read)):
+            try:
+                yield _end(LogoutToken(**kept["logout"]), str(kept["by"]))
+            except Unavailable:
+                return  # Redis is still away: the others wait, too
+            except Exception as error:  # also the next time: the others must not wait for it
+                _log.error("A logout in the spool cannot be done, and is set aside as %s.failed: %s", name, error)
+                yield Blocking(partial(spool.set_aside, name))
+            else:
+                yield Blocking(partial(spool.remove, name))
+
+    def _receive(self, text: str, now: float) -> ClientCalls[LogoutResponse]:
+        digest = digest_of(text)
         try:
-            unverified = look(token)
-            issuer = self._issuers.get(unverified.issuer)
+            token = look(text)
+            issuer = self._issuers.get(token.issuer)
             if issuer is None:
                 raise TokenRefused("is of an issuer that is not configured")
-            known = issuer.name
-            logout = yield from self._verify(unverified, issuer, now)
         except TokenRefused as refused:
-            _log.warning("A logout token was refused: it %s", refused, extra=fields(issuer=known, digest=digest))
-            return _answer(400, f"The token {refused}.")
+            return _refused(refused, "", digest)
+        return (yield from self._take(token, issuer, digest, now))
+
+    def _take(
+        self, token: Unverified, issuer: Issuer, digest: str, now: float, *, is_held: bool = False
+    ) -> ClientCalls[LogoutResponse]:
+        extra = fields(issuer=issuer.name, digest=digest)
+        try:
+            logout = yield from self._verify(token, issuer, now)
+        except _UnknownKey as unknown:
+            if unknown.may_be_new and not is_held:
+                self._hold(token, digest)
+            return _refused(unknown, issuer.name, digest)
+        except TokenRefused as refused:
+            return _refused(refused, issuer.name, digest)
         except KeysUnavailable:
-            _log.error("A logout was not verified: no keys", extra=fields(issuer=known, digest=digest))
+            _log.error("A logout was not verified: no keys", extra=extra)
             return _answer(503, "The keys of the issuer cannot be fetched now.")
         self._count(issuer)
         try:
             ended = yield _end(logout, issuer.name)
+        except Unavailable as error:
+            return (yield from self._keep(logout, digest, issuer, error))
         except PresenceError as error:
-            return self._keep(logout, digest, issuer, error)
+            _log.error("A logout could not be done: %s", error, extra=extra)
+            return _answer(503, "The logout was not stored.")
         if ended is None:
-            _log.warning("A logout token was refused: received before", extra=fields(issuer=known, digest=digest))
-            return _answer(400, "The token was received before.")
+            return _refused(TokenRefused("was received before"), issuer.name, digest)
         return _answer(200)
 
     def _verify(self, token: Unverified, issuer: Issuer, now: float) -> ClientCalls[LogoutToken]:
+        if issuer.typed and not token.is_typed:
+            raise TokenRefused("must have the type logout+jwt")
         if token.algorithm not in issuer.algorithms:  # before any fetch
             raise TokenRefused("is signed by an algorithm that is not allowed")
         keys = self._keys[issuer.issuer]
-        if keys.must_fetch(token.kid):
-            yield Fetch(lambda: keys.fetch(token.kid))
-        key = keys.find(token.kid)
-        if key is None:
-            raise TokenRefused("is not signed by a key of its issuer")
-        return verify(token, issuer, key, now)
+        must_fetch = keys.must_fetch(token.kid)
+        if must_fetch:
+            yield Blocking(lambda: keys.fetch(token.kid), keys)
+        found = keys.find(token.kid)
+        if not found:
+            raise _UnknownKey("is not signed by a key of its issuer", may_be_new=not must_fetch)
+        for key in found[:-1]:
+            with contextlib.suppress(WrongSignature):
+                return verify(token, issuer, key, now)
+        return verify(token, issuer, found[-1], now)
 
-    def _keep(self, logout: LogoutToken, digest: str, issuer: Issuer, error: PresenceError) -> LogoutResponse:
+    def _hold(self, token: Unverified, digest: str) -> None:
+        if sum(held.issuer == token.issuer for held in self._held.values()) < MAX_HELD:
+            self._held[digest] = token
+
+    def _keep(
+        self, logout: LogoutToken, digest: str, issuer: Issuer, error: PresenceError
+    ) -> ClientCalls[LogoutResponse]:
         """Redis is away: keep the logout, or let the provider send it again."""
-        kept = {"logout": asdict(logout), "by": issuer.name}
-        is_kept = self.spool is not None and self.spool.add(digest, kept)
+        spool, kept = self.spool, {"logout": asdict(logout), "by": issuer.name}
+        is_kept = spool is not None and (yield Blocking(lambda: spool.add(digest, kept)))
         outcome = "It waits in the spool." if is_kept else "It was not stored."
         _log.error("A logout could not be done: %s %s", error, outcome, extra=fields(issuer=issuer.name, digest=digest))
         return _answer(200) if is_kept else _answer(503, "The logout was not stored: send it again.")

@@ -31,6 +31,10 @@ RETRY_SECONDS: Final = 5.0
 """Between two fetches while there are no keys."""
 
 
+MOST_TRIED: Final = 8
+"""Keys with which one token is verified at most."""
+
+
 class KeysUnavailable(Exception):
     """The keys cannot be fetched now."""
 
@@ -43,7 +47,12 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 _OPENER: Final = urllib.request.build_opener(_NoRedirects)
 
 
-def _fetch(uri: str) -> KeySet:
+FETCH_ERRORS: Final = (OSError, ValueError, RecursionError, HTTPException, JoseError, TypeError, KeyError)
+"""What goes wrong in a fetch, or with what was fetched."""
+
+
+def fetch_json(uri: str) -> dict[str, Any]:
+    """What an identity provider publishes, within limits of size and time. Raises FETCH_ERRORS."""
     begin, body = time.monotonic(), b""
     request = urllib.request.Request(uri, headers={"Accept": "application/json"})
     with _OPENER.open(request, timeout=FETCH_SECONDS) as response:
@@ -54,7 +63,13 @@ def _fetch(uri: str) -> KeySet:
             if time.monotonic() - begin > 2 * FETCH_SECONDS:
                 raise ValueError("too slow")
     found = json.loads(body)
-    listed = found.get("keys") if isinstance(found, dict) else None
+    if not isinstance(found, dict):
+        raise ValueError("no JSON object")
+    return found
+
+
+def _fetch(uri: str) -> KeySet:
+    listed = fetch_json(uri).get("keys")
     if not isinstance(listed, list) or len(listed) > MAX_KEYS:
         raise ValueError("no JSON Web Key Set")
     # Only public keys for signatures: with a shared secret among them, anyone who reads the address could sign.
@@ -64,7 +79,7 @@ def _fetch(uri: str) -> KeySet:
 
 
 class SigningKeys:
-    """The keys of one issuer. Threads may share it; one of them fetches."""
+    """The keys of one issuer. Threads may share it; one of them fetches, and the others wait for it."""
 
     def __init__(self, uri: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._uri, self._clock = uri, clock
@@ -79,7 +94,7 @@ class SigningKeys:
             return True
         if now - self._fetched > KEEP_SECONDS:
             return now - self._tried > RETRY_SECONDS
-        return self._find(kid) is None and now - self._tried > AGAIN_SECONDS
+        return not self.find(kid) and now - self._tried >= AGAIN_SECONDS
 
     def fetch(self, kid: str | None) -> None:
         """Ask the issuer, if that is due. Blocks. Raises KeysUnavailable while there are none."""
@@ -92,17 +107,17 @@ class SigningKeys:
             self._tried = now
             try:
                 self._keys, self._fetched = _fetch(self._uri), now
-            except (OSError, ValueError, RecursionError, HTTPException, JoseError, TypeError, KeyError) as error:
+            except FETCH_ERRORS as error:
                 _log.warning("The keys of an identity provider cannot be fetched from %s: %s", self._uri, error)
                 if self._keys is None or now - self._fetched > 24 * KEEP_SECONDS:
                     self._keys = None
                     raise KeysUnavailable from None
 
-    def find(self, kid: str | None) -> Any:
-        """The key of this id; without an id the only one. None if there is none."""
-        return None if self._keys is None else self._find(kid)
-
-    def _find(self, kid: str | None) -> Any:
+    def find(self, kid: str | None) -> list[Any]:
+        """The keys of this id, rarely more than one; without an id all, at most MOST_TRIED."""
         keys = self._keys.keys if self._keys else []
-        found = [key for key in keys if kid is None or key.kid == kid]
-        return found[0] if len(found) == 1 else None
+        return [key for key in keys if kid is None or key.kid == kid][:MOST_TRIED]
+
+    def waits(self) -> float:
+        """Seconds until ``fetch`` may ask for a key that is not known."""
+        return max(0.0, self._tried + AGAIN_SECONDS - self._clock())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Iterable
@@ -15,6 +16,8 @@ from presence_core.web.backchannel_logout.receiver import MAX_BODY, LogoutReceiv
 from presence_core.web.wsgi import Environ
 
 RETRY_SECONDS: Final = 5.0
+
+_log = logging.getLogger(__name__)
 
 
 class BackchannelLogout:
@@ -47,8 +50,8 @@ class BackchannelLogout:
         return response
 
     def watch_spool(self) -> None:
-        """Try what waits in the spool again, in a thread, until nothing does."""
-        if not self._receiver.spool or not len(self._receiver.spool):
+        """Try what waits again, in a thread, until nothing does."""
+        if not self._receiver.waits:
             return
         with self._lock:
             if self._retrying is None or not self._retrying.is_alive():
@@ -56,5 +59,9 @@ class BackchannelLogout:
                 self._retrying.start()
 
     def _retry(self) -> None:
-        while drive(self._receiver.retry(), lambda step: step(self._presence)):
+        while self._receiver.waits:
+            try:
+                drive(self._receiver.retry(), lambda step: step(self._presence))
+            except Exception:
+                _log.exception("Logouts that wait could not be tried again")
             time.sleep(RETRY_SECONDS)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import SESSION_KEY, logout
 from django.contrib.auth.views import redirect_to_login
@@ -61,6 +62,10 @@ class PresenceMiddleware:
         self._is_async = iscoroutinefunction(get_response)
         if self._is_async:
             markcoroutinefunction(self)
+        if getattr(settings, "PRESENCE_LOGOUT_SPOOL", None):
+            from presence_core.web.backchannel_logout.django import receiver
+
+            receiver()
 
     def __call__(self, request: Any) -> Any:
         if self._is_async:

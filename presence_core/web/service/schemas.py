@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSche
 from starlette.exceptions import HTTPException
 
 from presence_core.filters import SessionFilter, inner_filter, read_attributes, read_without
-from presence_core.models import Block, Ended, EndReason, ListOrder, PublicEnd, Session
+from presence_core.models import Block, EndCause, Ended, EndReason, ListOrder, PublicEnd, Session
 from presence_core.schema.conditions import CONDITIONS, LIST_KINDS, Condition, Kind, names_of_kind
 from presence_core.web.middleware.request_tokens import MAX_COOKIES
 from presence_core.web.service.json_format import Time, parse_time
@@ -93,6 +93,7 @@ class EndedQuery(PeriodQuery, Paged):
 
     uid: str | None = None
     reason: EndReason | None = None
+    cause: EndCause | None = None
     by: str | None = None
 
 

@@ -24,7 +24,7 @@ from starlette.websockets import WebSocketClose
 from presence_core import PresenceError
 from presence_dashboard.gate.limits.read_ahead import ReadAhead
 from presence_dashboard.gate.limits.sign_in_limits import network_of, wide_network_of
-from presence_dashboard.gate.provider_claims import claims_of, is_live
+from presence_dashboard.gate.oidc.claims import claims_of, is_live
 from presence_dashboard.gate.sign_in_forms import client_of
 from presence_dashboard.gate.staff_sessions import COOKIE, KEEP, StaffSessions
 from presence_dashboard.roles import SignedOut

@@ -146,6 +146,11 @@ def _choice(field: str, label: str, options: dict[str, str]) -> str | None:
     return address_choice(field, f"history-{field}", label, options, as_menu=True, width=138) or None
 
 
+def _hows() -> dict[str, str]:
+    """The reasons of an end, and the cause that staff look for by itself."""
+    return {**texts.HISTORY_HOWS, history_query.BY_PROVIDER: texts.HISTORY_ACTS[history_query.BY_PROVIDER]}
+
+
 def _period(chosen: str, paged: PagedList[Any]) -> Period:
     """The chosen range. It stays the same from page to page: a cursor belongs to its query."""
     kept: tuple[str, Period] | None = st.session_state.get("history-period")
@@ -158,7 +163,7 @@ _FIELDS: Final[dict[str, Callable[[], str | None]]] = {
     "person": _person,
     "by": lambda: _text("by", texts.HISTORY_BY, texts.HISTORY_BY_HINT, 256),
     "words": lambda: _text("words", texts.HISTORY_WORDS, texts.HISTORY_WORDS_HINT, 100),
-    "how": lambda: _choice("how", texts.LABEL_HOW_IT_ENDED, texts.HISTORY_HOWS),
+    "how": lambda: _choice("how", texts.LABEL_HOW_IT_ENDED, _hows()),
     "act": lambda: _choice("act", texts.LABEL_ACTION, texts.HISTORY_ACTS),
 }
 

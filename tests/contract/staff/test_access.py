@@ -29,7 +29,7 @@ from presence_dashboard.actions.block_rules import RuleDetails, RuleMatch
 from presence_dashboard.actions.kick_and_block import ActionDetails
 from presence_dashboard.actions.maintenance import MaintenanceRunner
 from presence_dashboard.data.store import open_store
-from presence_dashboard.gate import provider_claims
+from presence_dashboard.gate.oidc import claims as provider_claims
 from presence_dashboard.gate.staff_sessions import COOKIE, PASSWORD, open_staff_sessions
 from presence_dashboard.gate_settings import Config
 from presence_dashboard.roles import ROLES, Actor, AuthenticationTooOld, Denied, Right, SignedOut

@@ -7,13 +7,15 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 
 from presence_dashboard import texts
 from presence_dashboard.format import code
 from presence_dashboard.format import name as in_bold
-from presence_dashboard.gate.oidc_redirects import AGAIN, name_digest
+from presence_dashboard.gate.oidc.redirects import AGAIN, name_digest
 from tests.dashboard.gate.oidc_team import OidcTeam, Visitor, oidc_team
+from tests.support.programs.oidc_provider import CLIENT
 from tests.support.servers import wait_for
 
 
@@ -64,6 +66,30 @@ def test_a_sign_in_that_was_ended_stays_ended_also_for_its_cookies(team: OidcTea
     assert team.sessions.sessions(team.name) == []
     with Visitor(team.url, kept) as thief:
         assert refused in thief.read()
+
+
+def test_who_signs_out_is_signed_out_at_the_provider_too(team: OidcTeam, dana: Visitor) -> None:
+    del team.provider.signed_out[:]
+    assert code(texts.NOT_SIGNED_IN) in dana.press(texts.SIGN_OUT_BUTTON)
+    [asked] = team.provider.signed_out
+    assert (asked["client_id"], asked["post_logout_redirect_uri"]) == (CLIENT, f"{team.url}/oauth2callback")
+
+
+@pytest.mark.parametrize("named", ["sid", "sub"])
+def test_who_is_signed_out_at_the_provider_is_signed_out_here(team: OidcTeam, named: str) -> None:
+    team.claim(sid="at-the-provider", iss=team.provider.url)
+    with Visitor(team.url) as visitor:
+        assert signed_in_as(team, "support") in visitor.sign_in()
+        [session] = team.sessions.sessions(team.name)
+        claims: dict[str, Any] = {"sid": "at-the-provider"} if named == "sid" else {"sub": "4711"}
+        for wrong in (dict[str, str](), {"logout_token": team.provider.logout_token(aud="other", **claims)}):
+            assert httpx.post(f"{team.url}/backchannel-logout", data=wrong).status_code == 400
+        assert signed_in_as(team, "support") in visitor.read()
+        token = team.provider.logout_token(**claims)
+        assert httpx.post(f"{team.url}/backchannel-logout", data={"logout_token": token}).status_code == 200
+        wait_for("the refusal: an answer is cached for a second", lambda: code(texts.SESSION_ENDED) in visitor.read())
+    [ended] = team.sessions.ended(team.name)
+    assert (ended.session_id, ended.cause) == (session.session_id, "idp_logout")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import time
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -93,6 +94,10 @@ def test_ended_sessions_are_found_by_person_staff_reason_and_how(app: AppTest, p
     app.selectbox(key="history-how").select("logout").run()
     assert column(app, "uid") == ["lee"]
     assert app.query_params["how"] == "logout"
+    presence.login("max", idp={"iss": "https://idp.example", "sid": "one"})
+    presence.provider_logout("https://idp.example", session="one", by="Okta", issued_at=time.time())
+    app.selectbox(key="history-how").select("idp_logout").run()
+    assert column(app, "uid") == ["max"]
 
 
 def test_a_link_opens_a_view_with_its_filters(app: AppTest, presence: Presence) -> None:

@@ -3,6 +3,7 @@ RS256."""
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import threading
 import time
@@ -29,8 +30,11 @@ class Provider:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.kid, self.fetches = "one", 0
+        self.slow = 0.0  #: seconds that it takes to publish its keys
+        self.published: list[tuple[Any, str]] = []  #: keys with their ids, in place of the one that signs
         self.claims: dict[str, Any] = {}  #: claims of the next sign-in; None: without the claim
         self.asked: dict[str, str] = {}  #: the parameters of the latest request
+        self.signed_out: list[dict[str, str]] = []  #: the parameters of each request to sign out
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         self._nonces: dict[str, str] = {}
         routes = [
@@ -38,6 +42,7 @@ class Provider:
             Route("/authorize", self._authorize),
             Route("/token", self._token, methods=["POST"]),
             Route("/jwks", self._jwks),
+            Route("/end", self._end),
         ]
         config = uvicorn.Config(Starlette(routes=routes), host="127.0.0.1", port=self.port, log_level="error")
         self._server = uvicorn.Server(config)
@@ -53,7 +58,8 @@ class Provider:
         self._thread.join()
 
     async def _discovery(self, _request: Request) -> Response:
-        paths = {"authorization_endpoint": "authorize", "token_endpoint": "token", "jwks_uri": "jwks"}
+        paths = {"authorization_endpoint": "authorize", "token_endpoint": "token", "jwks_uri": "jwks",
+                 "end_session_endpoint": "end"}  # fmt: skip
         return JSONResponse(
             {name: f"{self.url}/{path}" for name, path in paths.items()}
             | {
@@ -79,10 +85,22 @@ class Provider:
         token = jwt.encode(claims, self._key, "RS256", {"kid": self.kid})
         return JSONResponse({"access_token": "unused", "token_type": "Bearer", "id_token": token})
 
+    async def _end(self, request: Request) -> Response:
+        self.signed_out.append(dict(request.query_params))
+        return RedirectResponse(request.query_params["post_logout_redirect_uri"])
+
     async def _jwks(self, _request: Request) -> Response:
         self.fetches += 1
-        public = jwt.algorithms.RSAAlgorithm.to_jwk(self._key.public_key(), as_dict=True)
-        return JSONResponse({"keys": [public | {"kid": self.kid, "use": "sig", "alg": "RS256"}]})
+        await asyncio.sleep(self.slow)
+        return JSONResponse(
+            {
+                "keys": [
+                    jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key(), as_dict=True)
+                    | {"kid": kid, "use": "sig", "alg": "RS256"}
+                    for key, kid in self.published or [(self._key, self.kid)]
+                ]
+            }
+        )
 
     def use_new_key(self, kid: str) -> None:
         """Sign with another key from now on."""

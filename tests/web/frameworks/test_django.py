@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import struct
+import time
 from collections.abc import Iterator
 from http.cookies import SimpleCookie
+from pathlib import Path
 from types import ModuleType
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -15,7 +19,8 @@ from presence_core import Presence, Session, Settings
 from presence_core.web.cookies import DEVICE_COOKIE
 from presence_core.web.rules import hashed_id
 from tests.support.fair_clock import PATIENT
-from tests.support.servers import KEEPS_ALL, Server, missing, redis_binary, valkey_binary
+from tests.support.programs.oidc_provider import CLIENT, Provider
+from tests.support.servers import KEEPS_ALL, Server, missing, redis_binary, valkey_binary, wait_for
 from tests.web.frameworks import django_site
 from tests.web.frameworks.django_site import PASSWORD
 
@@ -234,6 +239,39 @@ def test_a_password_set_by_another_person_ends_all_of_a_users_sessions(presence:
     user.save()
     assert presence.sessions(uid("ada")) == []
     assert client.get("/").status_code == 302
+
+
+def test_the_view_of_the_identity_provider_ends_the_session_that_it_signs_out(
+    presence: Presence, tmp_path: Path
+) -> None:
+    """Also what a process before has left in the spool, when the site starts."""
+    from django.core.handlers.wsgi import WSGIHandler
+    from django.test import Client, override_settings
+    from django.urls import path
+
+    from presence_core.web.backchannel_logout import django as view
+
+    with Provider() as provider:
+        issuer = {"issuer": provider.url, "audience": CLIENT, "jwks_uri": f"{provider.url}/jwks", "name": "Okta",
+                  "algorithms": ["RS256"]}  # fmt: skip
+        logins = [presence.login("ada", idp={"iss": provider.url, "sid": f"sid-{n}"}).token for n in range(3)]
+        waits = {"issuer": provider.url, "subject": None, "session": "sid-2", "token_id": "t", "issued_at": time.time(),
+                 "seconds": 300}  # fmt: skip
+        (tmp_path / "a.json").write_text(json.dumps({"logout": waits, "by": "Okta"}))
+        view.receiver.cache_clear()
+        urls = ModuleType("urls")
+        vars(urls)["urlpatterns"] = [path("backchannel-logout", view.backchannel_logout)]
+        with override_settings(ROOT_URLCONF=urls, PRESENCE_ISSUERS=[issuer], PRESENCE_LOGOUT_SPOOL=str(tmp_path)):
+            WSGIHandler()  # as a server starts it
+            wait_for("the spool", lambda: not presence.validate(logins[2]))
+            client = Client(enforce_csrf_checks=True)
+            token = provider.logout_token(sub="ada", sid="sid-1")
+            assert client.post("/backchannel-logout", {"logout_token": token}).status_code == 400, "multipart"
+            form = {"data": urlencode({"logout_token": token}), "content_type": "application/x-www-form-urlencoded"}
+            assert [client.post("/backchannel-logout", **form).status_code for _ in range(2)] == [200, 400]
+            assert client.get("/backchannel-logout").status_code == 405
+        view.receiver.cache_clear()
+    assert [bool(presence.validate(token)) for token in logins] == [True, False, False]
 
 
 def ends(presence: Presence, who: str) -> list[tuple[str | None, str | None]]:

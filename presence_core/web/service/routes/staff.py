@@ -125,8 +125,8 @@ async def remove_rule(id: str, reason: str, presence: Client, caller: Staff) -> 
 @router.get("/ended", response_model=Page[Ended], dependencies=[Reader])
 async def ended(query: Annotated[schemas.EndedQuery, InQuery()], presence: Client) -> Response:
     """Ended sessions and why they ended, the latest end first, as far as they are kept."""
-    page = await presence.ended(query.uid, reason=query.reason, by=query.by, **query.period(), limit=query.limit,
-                                cursor=query.cursor)  # fmt: skip
+    page = await presence.ended(query.uid, reason=query.reason, cause=query.cause, by=query.by, **query.period(),
+                                limit=query.limit, cursor=query.cursor)  # fmt: skip
     return json_response(page)
 
 

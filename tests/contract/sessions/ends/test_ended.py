@@ -93,6 +93,10 @@ def test_ends_are_found_by_reason_staff_member_and_time(single: P) -> None:
         page = p.ended(reason=reason)
         assert [ended.session_id for ended in page] == [f"{reason}-1"]
         assert (page.total, page.total_is_exact, page.scanned) == (1, True, 4)
+    assert _refs(p.ended(cause="limit")) == ["eve:replaced-1"]
+    assert _refs(p.ended(cause="staff")) == ["ada:kicked-1"]
+    assert _refs(p.ended(cause="idle")) == ["dan:expired-1"], "a cause that is not stored"
+    assert p.ended(cause="user", reason="kicked").items == []
     assert _refs(p.ended(by=BY["by"])) == ["ada:kicked-1"]
     assert _refs(p.ended(by="bob")) == ["bob:logout-1"]
     assert p.ended(by="unknown").items == []

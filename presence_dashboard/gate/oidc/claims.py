@@ -12,6 +12,9 @@ from typing import Any, Final
 import streamlit as st
 from streamlit.web.server.starlette.starlette_websocket import _get_signed_cookie_with_chunks
 
+from presence_core import InvalidArgument
+from presence_core import validation as check
+from presence_core.validation import IDP_CLAIMS
 from presence_dashboard import staff_names, texts
 from presence_dashboard.gate.staff_sessions import StaffSessions
 from presence_dashboard.gate_settings import Config
@@ -53,6 +56,16 @@ def provider_session(claims: Mapping[str, Any]) -> str:
     """
     signed = json.dumps(claims, sort_keys=True, default=str).encode()
     return urlsafe_b64encode(sha256(signed).digest()).decode()[:22]
+
+
+def provider_link(claims: Mapping[str, Any]) -> dict[str, str] | None:
+    """By what the provider names this sign-in when it ends it; None if it names none."""
+    link = {name: claims[name] for name in IDP_CLAIMS if claims.get(name) is not None}
+    try:
+        check.idp_link(link)
+    except InvalidArgument:
+        return None
+    return link
 
 
 def check_age(claims: Mapping[str, Any], config: Config, now: float) -> None:

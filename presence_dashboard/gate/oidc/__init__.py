@@ -1,0 +1,1 @@
+"""OIDC: what is the dashboard's own around Streamlit's sign-in at a provider."""
