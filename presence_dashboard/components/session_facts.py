@@ -17,7 +17,7 @@ from presence_dashboard import texts, ticket_links
 from presence_dashboard.components.record_table import Link
 from presence_dashboard.data.browser_tab import zone
 from presence_dashboard.data.store import open_store
-from presence_dashboard.format import clock, cut, exact, literal, name
+from presence_dashboard.format import clock, cut, exact, literal, name, number
 from presence_dashboard.roles import HIDDEN, Actor
 
 MAX_ATTRIBUTES: Final = 20
@@ -148,7 +148,7 @@ def attributes(record: Session | Ended, actor: Actor, facets: Sequence[str]) -> 
     of sessions: others may have names or addresses in them."""
     known = {key: value for key, value in record.attributes.items() if not actor.masked or key in facets}
     shown = {name(cut(key, 40)): cut(as_text(value), 200) for key, value in [*known.items()][:MAX_ATTRIBUTES]}
-    return shown | ({texts.and_more(len(known) - len(shown)): "…"} if len(known) > len(shown) else {})
+    return shown | ({texts.and_more(number(len(known) - len(shown))): "…"} if len(known) > len(shown) else {})
 
 
 def as_text(value: Any) -> str:
@@ -270,4 +270,4 @@ def session_preview(
         alt,
     )
     if total > len(sessions):
-        st.caption(texts.and_more(total - len(sessions)))
+        st.caption(texts.and_more(number(total - len(sessions))))

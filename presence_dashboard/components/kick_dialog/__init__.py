@@ -42,7 +42,7 @@ from presence_dashboard.data.browser_tab import local_time, this_tab
 from presence_dashboard.data.store import open_store
 from presence_dashboard.drafts import Draft
 from presence_dashboard.error_sentences import plain
-from presence_dashboard.format import cut, literal, name, since
+from presence_dashboard.format import cut, literal, name, number, since
 from presence_dashboard.roles import Denied, SignedOut
 
 NAMED: Final = 10
@@ -359,7 +359,7 @@ def _existing_blocks(request: DialogRequest) -> None:
             texts.is_blocked(name(cut(block.uid, 40)) if has_several else None, notifications.block_summary(block))
         )
     if len(request.blocks) > NAMED:
-        st.caption(texts.and_more(len(request.blocks) - NAMED))
+        st.caption(texts.and_more(number(len(request.blocks) - NAMED)))
     if hint := request.act.block_hint(request):
         st.caption(hint)
 

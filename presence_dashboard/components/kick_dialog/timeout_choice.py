@@ -14,7 +14,7 @@ from presence_core.models.timeouts import is_longer, predict
 from presence_dashboard import access, texts
 from presence_dashboard.components.session_facts import device_cell, html_table, text_cell, time_cell
 from presence_dashboard.data.store import open_store
-from presence_dashboard.format import DAY, HOUR, MINUTE, span
+from presence_dashboard.format import DAY, HOUR, MINUTE, number, span
 
 TIMEOUTS: Final = (5 * MINUTE, 15 * MINUTE, 30 * MINUTE, HOUR, 8 * HOUR, DAY, 7 * DAY, 30 * DAY, 90 * DAY)
 """Seconds that the dialog offers."""
@@ -84,5 +84,5 @@ def _expiry_table(sessions: Sequence[Session], changed: Sequence[Session]) -> No
         texts.TIMEOUTS_TABLE,
     )
     if len(sessions) > LISTED:
-        st.caption(texts.and_more(len(sessions) - LISTED))
+        st.caption(texts.and_more(number(len(sessions) - LISTED)))
     st.caption(texts.TIMEOUTS_IF_USED)

@@ -94,7 +94,7 @@ def _splits(state: SpanState, found: Sequence[Record], actor: Actor) -> None:
                         label = texts.facet_value(_words(field, value, found), number(count))
                         button(label, f"span-{field}-{value}", _narrow, state, field, value, type="tertiary")
                 if len(values) > VALUES:
-                    st.caption(texts.and_more(len(values) - VALUES))
+                    st.caption(texts.and_more(number(len(values) - VALUES)))
                 if without and field != "flag":
                     st.caption(texts.facet_value(texts.LIVE_NOT_GIVEN, number(without)))
 
