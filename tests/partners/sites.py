@@ -6,6 +6,7 @@ peer has sent. A test names the peer in a header, as it calls from one machine.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -23,12 +24,14 @@ from presence_core import Presence, Settings
 from presence_core.web.service.api_keys import make_key
 from tests.partners.packages import MODULES
 from tests.support.servers import HOST, Server, free_port
+from tests.web.framework_pages.printed import blocks
 from tests.web.frameworks.test_frameworks import BLOCKS, DJANGO, PREPARE, ROOT, running
 from tests.web.service.process import served
 from tests.web.service.test_node import BLOCKS as NODE_BLOCKS
 
-USERS: Final = ("ada", "eve", "bob")
-PASSWORD: Final = "secret"
+USERS: Final = ("ada", "eve")
+PASSWORD: Final = "correct horse"
+KEY: Final = "a key that only this test has"
 
 _NGINX: Final = """
 master_process off;
@@ -89,7 +92,8 @@ class Site:
     """A running site."""
 
     url: str
-    by_form: bool = False  #: it has passwords, and user ids that are numbers
+    by_form: bool = False  #: it has a form, passwords and a page at ``/``; others have JSON at ``/me``
+    has_numbers: bool = False  #: its user ids are numbers
 
     def browser(self, peer: str = "203.0.113.9", **headers: str) -> Browser:
         return Browser(self.url, peer, headers={name.replace("_", "-"): value for name, value in headers.items()})
@@ -100,14 +104,25 @@ class Site:
         return browser.ask("POST", f"/sign-in?who={who}")
 
     def uid(self, who: str) -> str:
-        return str(USERS.index(who) + 1) if self.by_form else who
+        return str(USERS.index(who) + 1) if self.has_numbers else who
+
+    @property
+    def page(self) -> str:
+        """The address of the page that needs a session."""
+        return "/" if self.by_form and not self.has_numbers else "/me"
+
+    def shows(self, browser: Browser, who: str) -> bool:
+        """Whether the page greets this user."""
+        text = browser.ask("GET", self.page).text
+        return f"Hello {who}." in text if self.page == "/" else json.loads(text) == {"uid": self.uid(who)}
 
 
 @contextmanager
 def fastapi(server: Server, directory: Path) -> Iterator[int]:
     """uvicorn itself replaces the peer by the address of the header, from proxies on this machine."""
-    port = _write(directory, "mysite.py", BLOCKS["fastapi"])
-    with running("uvicorn", "mysite:app", f"--port={port}", directory=directory, port=port, server=server):
+    port = _write(directory, "mysite.py", blocks("fastapi")["mysite.py"])
+    words = ["uvicorn", "mysite:app", f"--port={port}"]
+    with running(*words, directory=directory, port=port, server=server, SITE_KEY=KEY):
         yield port
 
 
@@ -175,7 +190,7 @@ def behind_a_proxy(name: str, server: Server, directory: Path) -> Iterator[Site]
         (places[1] / "nginx.conf").write_text(conf, "utf-8")
         words = ["-p", str(places[1]), "-c", "nginx.conf", "-e", "stderr"]
         with running(*words, program=("nginx",), directory=places[1], port=port, server=server):
-            yield Site(f"http://{HOST}:{port}", by_form=name == "django")
+            yield Site(f"http://{HOST}:{port}", by_form=name in ("django", "fastapi"), has_numbers=name == "django")
 
 
 def _write(directory: Path, name: str, code: str) -> int:

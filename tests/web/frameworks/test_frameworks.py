@@ -35,10 +35,12 @@ from presence_core.web.cookies import DEVICE_COOKIE
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import HOST, Server, free_port, missing, redis_binary, valkey_binary, wait_for
 from tests.support.soak import size
+from tests.web.framework_pages.printed import blocks
 
 ROOT = Path(__file__).parents[3]
 DOCUMENT = (ROOT / "docs/frameworks.md").read_text("utf-8")
 BLOCKS = dict(re.findall(r"^```python ([\w-]+)\n(.*?)^```", DOCUMENT, re.M | re.S))
+FASTAPI = blocks("fastapi")["mysite.py"]
 
 
 @pytest.fixture(scope="module")
@@ -108,21 +110,19 @@ def running(
 
 def test_every_framework_of_the_page_is_tested() -> None:
     elsewhere = {"django-admin", "django-tests", "django-views"}  # test_django_admin, test_django_project, test_django
-    assert set(BLOCKS) == {"fastapi", "flask", "django", "jwt", "refresh", "tabs", "webhooks", "receiver"} | elsewhere
+    elsewhere |= {"client", "asyncio"}  # test_page_blocks
+    assert set(BLOCKS) == {"flask", "django", "jwt", "refresh", "tabs", "webhooks", "receiver"} | elsewhere
     assert len(BLOCKS) == DOCUMENT.count("\n```python")
     for name, block in BLOCKS.items():
         lines = [line for line in block.splitlines() if line and not line.startswith(("import ", "from "))]
         assert len(lines) <= 24, name
 
 
-@pytest.mark.parametrize("framework", ["fastapi", "flask"])
-def test_the_lines_for_fastapi_and_flask(framework: str, server: Server, presence: Presence, tmp_path: Path) -> None:
+@pytest.mark.parametrize("framework", ["flask"])
+def test_the_lines_for_flask(framework: str, server: Server, presence: Presence, tmp_path: Path) -> None:
     (tmp_path / "mysite.py").write_text(BLOCKS[framework], "utf-8")
     port = free_port()
-    arguments = {
-        "fastapi": ["uvicorn", "mysite:app", f"--port={port}"],
-        "flask": ["flask", "--app", "mysite", "run", "--port", str(port)],
-    }[framework]
+    arguments = ["flask", "--app", "mysite", "run", "--port", str(port)]
     with running(*arguments, directory=tmp_path, port=port, server=server):
         status, _, body = ask(port, "GET", "/me")
         assert (status, body) == (401, "Please sign in."), "an anonymous visitor"
@@ -175,20 +175,24 @@ def cookie_of(headers: http.client.HTTPMessage) -> str:
 
 @pytest.mark.soak
 def test_a_visitor_over_a_unix_socket_has_no_address(server: Server, presence: Presence, tmp_path: Path) -> None:
-    (tmp_path / "mysite.py").write_text(BLOCKS["fastapi"], "utf-8")
-    path = str(tmp_path / "s")
-    with running("uvicorn", "mysite:app", f"--uds={path}", directory=tmp_path, port=path, server=server):
-        status, headers, _ = ask(path, "POST", "/sign-in?who=uma")
-        assert status == 200
-        assert ask(path, "GET", "/me", cookie=headers["Set-Cookie"].partition(";")[0])[0] == 200
-        [session] = presence.sessions("uma")
+    (tmp_path / "mysite.py").write_text(FASTAPI, "utf-8")
+    path, form = str(tmp_path / "s"), urlencode({"who": "ada", "password": "correct horse"})
+    with running(
+        "uvicorn", "mysite:app", f"--uds={path}", directory=tmp_path, port=path, server=server, SITE_KEY="k" * 32
+    ):
+        status, headers, _ = ask(path, "POST", "/sign-in", form, content_type="application/x-www-form-urlencoded")
+        assert status == 303
+        assert ask(path, "GET", "/", cookie=headers["Set-Cookie"].partition(";")[0])[0] == 200
+        [session] = presence.sessions("ada")
         assert (session.ip, session.last_ip) == (None, None)
 
 
 def lines(framework: str, server: Server, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
+    monkeypatch.setenv("SITE_KEY", "k" * 32)
     site: dict[str, Any] = {"__name__": "mysite"}
-    exec(compile(BLOCKS[framework], "docs/frameworks.md", "exec"), site)
+    code = FASTAPI if framework == "fastapi" else BLOCKS[framework]
+    exec(compile(code, f"docs, {framework}", "exec"), site)
     return site
 
 
@@ -200,12 +204,12 @@ def run_in(client: TestClient, close: Any) -> None:
 def test_a_site_is_tested_with_the_test_client_of_its_framework(
     server: Server, presence: Presence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    peers: dict[str, Any] = {"tess": ("testclient", 1), "uma": None}  # None: of a Unix socket
+    peers: dict[str, Any] = {"ada": ("testclient", 1), "eve": None}  # None: of a Unix socket
     for who, peer in peers.items():
         site = lines("fastapi", server, monkeypatch)
         with TestClient(site["app"], base_url="https://testserver", client=peer) as client:
-            assert client.post(f"/sign-in?who={who}").status_code == 200
-            assert client.get("/me").json() == {"uid": who}
+            form = {"who": who, "password": "correct horse"}
+            assert f"Hello {who}." in client.post("/sign-in", data=form).text
             run_in(client, site["presence"].close)
     site = lines("flask", server, monkeypatch)
     answer = (
@@ -225,10 +229,10 @@ def test_a_page_of_another_origin_passes_its_preflight(
     site["app"].user_middleware.insert(0 if place == "outside" else 1, cors)
     headers = {"Origin": "https://shop.example", "Access-Control-Request-Method": "GET"}
     with TestClient(site["app"]) as client:
-        answer = client.options("/me", headers=headers)
+        answer = client.options("/", headers=headers)
         assert (answer.status_code, answer.headers["Access-Control-Allow-Origin"]) == (200, "https://shop.example")
-        refused = client.get("/me", headers={"Origin": "https://shop.example"})
-        assert (refused.status_code, "Access-Control-Allow-Origin" in refused.headers) == (401, place == "outside")
+        refused = client.get("/", headers={"Origin": "https://shop.example"}, follow_redirects=False)
+        assert (refused.status_code, "Access-Control-Allow-Origin" in refused.headers) == (303, place == "outside")
         run_in(client, site["presence"].close)
 
 
