@@ -73,7 +73,7 @@ def test_behind_a_proxy_that_writes_ports_the_address_of_the_visitor_is_stored(s
         assert site.sign_in(browser, "ada").status_code < 400
         [session] = presence.sessions(ada)
         assert (session.ip, session.user_agent) == (address, "Firefox"), peer
-        assert browser.ask("POST", "/sign-out").status_code < 400
+        assert site.sign_out(browser).status_code < 400
         assert presence.sessions(ada) == []
         assert browser.ask("GET", site.page).status_code in REFUSED
     for header in FORGED:
@@ -84,14 +84,14 @@ def test_behind_a_proxy_that_writes_ports_the_address_of_the_visitor_is_stored(s
         browser.peer = "198.51.100.7"
         assert site.shows(browser, "ada")
         assert presence.sessions(ada)[0].last_ip == "198.51.100.7"
-        browser.ask("POST", "/sign-out")
+        site.sign_out(browser)
 
 
 def test_visitors_sign_in_and_out_and_are_refused_with_the_reason(site: Site, presence: Presence) -> None:
     ada, eve = site.uid("ada"), site.uid("eve")
     anonymous = site.browser()
     assert anonymous.ask("GET", site.page).status_code in REFUSED
-    assert anonymous.ask("POST", "/sign-out").status_code < 400
+    assert site.sign_out(anonymous).status_code < 400
     for junk in ("", "junk", '"', "a.b.c", "x" * 3000):
         anonymous.cookies = {"presence": junk, "sessionid": junk}
         assert anonymous.ask("GET", site.page).status_code in REFUSED, junk

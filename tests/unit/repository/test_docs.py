@@ -41,6 +41,7 @@ RUN_ELSEWHERE = {
     "docs/testing.md": "test_pytest_plugin",
     "docs/fresh_authentication.md": "test_authentication",
     "docs/frameworks/fastapi.md": "test_site_pages",
+    "docs/frameworks/django.md": "test_django_page",
     "docs/logging.md": "test_page_blocks",
     "docs/odd_logins.md": "test_page_blocks",
     "docs/on_behalf.md": "test_page_blocks",

@@ -24,7 +24,11 @@ def blocks(page: str, language: str = "python") -> dict[str, str]:
 
 
 def staff_commands(page: str) -> list[list[str]]:
-    """The arguments of each ``presence`` command that staff run on this page."""
+    """The arguments of each kick and block that staff run on this page, with ``presence`` for manage.py."""
     fences = re.findall(r"^```sh\n(.*?)^```", text_of(page), re.M | re.S)
     lines = [line for fence in fences for line in fence.splitlines()]
-    return [shlex.split(line)[1:] for line in lines if line.startswith(("presence kick", "presence block"))]
+    return [
+        shlex.split(line.removeprefix("python manage.py "))[not line.startswith("python") :]
+        for line in lines
+        if re.match(r"(python manage\.py )?presence (kick|block) ", line)
+    ]

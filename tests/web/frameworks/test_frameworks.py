@@ -7,7 +7,6 @@ import http.client
 import json
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -34,7 +33,6 @@ from presence_core.web import asgi, wsgi
 from presence_core.web.cookies import DEVICE_COOKIE
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import HOST, Server, free_port, missing, redis_binary, valkey_binary, wait_for
-from tests.support.soak import size
 from tests.web.framework_pages.printed import blocks
 
 ROOT = Path(__file__).parents[3]
@@ -109,9 +107,8 @@ def running(
 
 
 def test_every_framework_of_the_page_is_tested() -> None:
-    elsewhere = {"django-admin", "django-tests", "django-views"}  # test_django_admin, test_django_project, test_django
-    elsewhere |= {"client", "asyncio"}  # test_page_blocks
-    assert set(BLOCKS) == {"flask", "django", "jwt", "refresh", "tabs", "webhooks", "receiver"} | elsewhere
+    elsewhere = {"client", "asyncio"}  # test_page_blocks
+    assert set(BLOCKS) == {"flask", "jwt", "refresh", "tabs", "webhooks", "receiver"} | elsewhere
     assert len(BLOCKS) == DOCUMENT.count("\n```python")
     for name, block in BLOCKS.items():
         lines = [line for line in block.splitlines() if line and not line.startswith(("import ", "from "))]
@@ -299,59 +296,6 @@ call_command("createsuperuser", interactive=False, username="ada", email="a@exam
 
 
 ENVIRON = {"DJANGO_SETTINGS_MODULE": "mysettings", "DJANGO_SUPERUSER_PASSWORD": "secret"}
-
-
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Django site with its tables and a user."""
-    directory = tmp_path_factory.mktemp("django")
-    (directory / "mysettings.py").write_text(DJANGO + BLOCKS["django"], "utf-8")
-    path = os.pathsep.join([str(directory), str(ROOT)])
-    subprocess.run(
-        [sys.executable, "-c", PREPARE],
-        cwd=directory, env={**os.environ, "PYTHONPATH": path, **ENVIRON}, check=True, capture_output=True,
-    )  # fmt: skip
-    return directory
-
-
-@pytest.mark.parametrize("interface", size(["asgi"], ["wsgi", "asgi"]))
-def test_the_lines_for_django(
-    server: Server, presence: Presence, prepared: Path, tmp_path: Path, interface: str
-) -> None:
-    server.command("FLUSHALL")
-    shutil.copytree(prepared, tmp_path, dirs_exist_ok=True)
-    path, environ = os.pathsep.join([str(tmp_path), str(ROOT)]), ENVIRON
-    port = free_port()
-    arguments = {
-        "wsgi": ["django", "runserver", "--noreload", f"127.0.0.1:{port}"],
-        "asgi": ["uvicorn", "django.core.asgi:get_asgi_application", "--factory", "--lifespan=off", f"--port={port}"],
-    }[interface]
-    with running(*arguments, directory=tmp_path, port=port, server=server, **environ):
-        form = urlencode({"who": "ada", "password": "secret"})
-        status, headers, body = ask(
-            port, "POST", "/sign-in", form, content_type="application/x-www-form-urlencoded", user_agent="Firefox"
-        )
-        assert (status, body) == (200, "in")
-        cookie = headers["Set-Cookie"].partition(";")[0]
-        assert ask(port, "GET", "/", cookie=cookie)[2].startswith("ada ")
-        new = subprocess.run(
-            [sys.executable, "-m", "django", "changepassword", "ada"], start_new_session=True,  # no terminal to ask at
-            cwd=tmp_path, env={**os.environ, "PYTHONPATH": path, "PRESENCE_REDIS_URL": server.url, **environ},
-            input="correct horse\ncorrect horse\n", text=True, check=True, capture_output=True,
-        )  # fmt: skip
-        assert "changed successfully" in new.stdout
-        assert [(end.by, end.note) for end in presence.ended("1")] == [("manage.py changepassword", "password changed")]
-        form = urlencode({"who": "ada", "password": "correct horse"})
-        _, headers, _ = ask(
-            port, "POST", "/sign-in", form, content_type="application/x-www-form-urlencoded", user_agent="Firefox"
-        )
-        cookie = headers["Set-Cookie"].partition(";")[0]
-        [session] = presence.sessions("1")
-        assert (session.name, session.ip, session.user_agent) == ("ada", "127.0.0.1", "Firefox")
-        presence.kick("1", by="sam", reason="test", message="Please call us.")
-        status, _, body = ask(port, "GET", "/", cookie=cookie, accept="application/json")
-        assert (status, json.loads(body)["message"]) == (401, "Please call us.")
-        assert ask(port, "GET", "/", cookie=cookie)[2] == "nobody none"
 
 
 def test_the_lines_for_jwt(server: Server, presence: Presence, monkeypatch: pytest.MonkeyPatch) -> None:

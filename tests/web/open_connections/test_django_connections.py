@@ -20,7 +20,7 @@ from websockets.sync.client import connect
 from presence_core import Presence, Settings
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import HOST, Server, free_port, missing, redis_binary, valkey_binary, wait_for
-from tests.web.frameworks.test_frameworks import BLOCKS as FRAMEWORKS
+from tests.web.framework_pages.printed import blocks
 from tests.web.frameworks.test_frameworks import DJANGO, ENVIRON, PREPARE, ask, running
 from tests.web.open_connections.running import ROOT, closing, speak
 
@@ -52,7 +52,7 @@ def presence(server: Server) -> Iterator[Presence]:
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Django site with its tables and a user."""
     folder = tmp_path_factory.mktemp("django")
-    (folder / "mysettings.py").write_text(SETTINGS + FRAMEWORKS["django"], "utf-8")
+    (folder / "mysettings.py").write_text(SETTINGS + blocks("django")["settings.py"], "utf-8")
     (folder / "mysite.py").write_text(BLOCKS["channels"], "utf-8")
     path = os.pathsep.join([str(folder), str(ROOT)])
     subprocess.run(
