@@ -24,7 +24,7 @@ from tests.partners.packages import MODULES
 from tests.support.servers import HOST, Server, free_port
 from tests.web.framework_pages import django_project
 from tests.web.framework_pages.printed import blocks
-from tests.web.frameworks.test_frameworks import BLOCKS, ROOT, running
+from tests.web.frameworks.test_frameworks import ROOT, running
 from tests.web.service.process import served
 from tests.web.service.test_node import BLOCKS as NODE_BLOCKS
 
@@ -132,8 +132,10 @@ def fastapi(server: Server, directory: Path) -> Iterator[int]:
 
 @contextmanager
 def flask(server: Server, directory: Path) -> Iterator[int]:
-    port = _write(directory, "mysite.py", BLOCKS["flask"].replace("Rules(", f'Rules(trusted_proxies=("{HOST}",), ', 1))
-    with running("flask", "--app", "mysite", "run", "--port", str(port), directory=directory, port=port, server=server):
+    code = blocks("flask")["mysite.py"].replace("Rules(", f'Rules(trusted_proxies=("{HOST}",), ', 1)
+    port = _write(directory, "mysite.py", code)
+    words = ["flask", "--app", "mysite", "run", "--port", str(port)]
+    with running(*words, directory=directory, port=port, server=server, SITE_KEY=KEY):
         yield port
 
 
@@ -185,7 +187,7 @@ def behind_a_proxy(name: str, server: Server, directory: Path) -> Iterator[Site]
         (places[1] / "nginx.conf").write_text(conf, "utf-8")
         words = ["-p", str(places[1]), "-c", "nginx.conf", "-e", "stderr"]
         with running(*words, program=("nginx",), directory=places[1], port=port, server=server):
-            yield Site(f"http://{HOST}:{port}", by_form=name in ("django", "fastapi"), has_numbers=name == "django")
+            yield Site(f"http://{HOST}:{port}", by_form=not name.startswith("express"), has_numbers=name == "django")
 
 
 def _write(directory: Path, name: str, code: str) -> int:

@@ -42,6 +42,7 @@ RUN_ELSEWHERE = {
     "docs/fresh_authentication.md": "test_authentication",
     "docs/frameworks/fastapi.md": "test_site_pages",
     "docs/frameworks/django.md": "test_django_page",
+    "docs/frameworks/flask.md": "test_site_pages",
     "docs/logging.md": "test_page_blocks",
     "docs/odd_logins.md": "test_page_blocks",
     "docs/on_behalf.md": "test_page_blocks",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import http.client
-import json
 import os
 import re
 import socket
@@ -30,7 +29,7 @@ from websockets.sync.client import connect
 
 from presence_core import InvalidArgument, LoginRefused, Presence, Settings
 from presence_core.web import asgi, wsgi
-from presence_core.web.cookies import DEVICE_COOKIE
+from presence_core.web.rules import Rules
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import HOST, Server, free_port, missing, redis_binary, valkey_binary, wait_for
 from tests.web.framework_pages.printed import blocks
@@ -38,7 +37,7 @@ from tests.web.framework_pages.printed import blocks
 ROOT = Path(__file__).parents[3]
 DOCUMENT = (ROOT / "docs/frameworks.md").read_text("utf-8")
 BLOCKS = dict(re.findall(r"^```python ([\w-]+)\n(.*?)^```", DOCUMENT, re.M | re.S))
-FASTAPI = blocks("fastapi")["mysite.py"]
+SITES = {page: blocks(page)["mysite.py"] for page in ("fastapi", "flask")}
 
 
 @pytest.fixture(scope="module")
@@ -108,71 +107,16 @@ def running(
 
 def test_every_framework_of_the_page_is_tested() -> None:
     elsewhere = {"client", "asyncio"}  # test_page_blocks
-    assert set(BLOCKS) == {"flask", "jwt", "refresh", "tabs", "webhooks", "receiver"} | elsewhere
+    assert set(BLOCKS) == {"jwt", "refresh", "tabs", "webhooks", "receiver"} | elsewhere
     assert len(BLOCKS) == DOCUMENT.count("\n```python")
     for name, block in BLOCKS.items():
         lines = [line for line in block.splitlines() if line and not line.startswith(("import ", "from "))]
         assert len(lines) <= 24, name
 
 
-@pytest.mark.parametrize("framework", ["flask"])
-def test_the_lines_for_flask(framework: str, server: Server, presence: Presence, tmp_path: Path) -> None:
-    (tmp_path / "mysite.py").write_text(BLOCKS[framework], "utf-8")
-    port = free_port()
-    arguments = ["flask", "--app", "mysite", "run", "--port", str(port)]
-    with running(*arguments, directory=tmp_path, port=port, server=server):
-        status, _, body = ask(port, "GET", "/me")
-        assert (status, body) == (401, "Please sign in."), "an anonymous visitor"
-        status, headers, _ = ask(port, "POST", f"/sign-in?who={framework}", user_agent="Firefox")
-        assert status < 300
-        cookie = cookie_of(headers)
-        assert "HttpOnly; Secure; SameSite=Lax" in headers["Set-Cookie"]
-        [first] = presence.sessions(framework)
-        assert (first.ip, first.user_agent) == ("127.0.0.1", "Firefox")
-        [device] = [value for value in headers.get_all("Set-Cookie", []) if value.startswith(DEVICE_COOKIE)]
-        assert "Max-Age=34560000; HttpOnly; Secure; SameSite=Lax" in device
-        status, _, body = ask(port, "GET", "/me", cookie=cookie)
-        assert (status, json.loads(body)) == (200, {"uid": framework})
-        assert ask(port, "GET", "/me", authorization=f"Bearer {cookie.partition('=')[2]}")[0] == 200
-        # A second sign-in of the same browser.
-        _, headers, _ = ask(port, "POST", f"/sign-in?who={framework}", cookie=f"{cookie}; {device.partition(';')[0]}")
-        [second] = presence.sessions(framework)
-        assert (second.session_id != first.session_id, second.new_device) == (True, False)
-        assert [end.reason for end in presence.ended(framework)] == ["logout"]
-        assert ask(port, "GET", "/me", cookie=cookie)[0] == 401
-        # Another user signs in, in the same browser; and the first one in another browser.
-        _, others, _ = ask(port, "POST", "/sign-in?who=eve", cookie=cookie_of(headers))
-        assert presence.sessions(framework) == []
-        _, headers, _ = ask(port, "POST", f"/sign-in?who={framework}")
-        assert presence.sessions(framework)[0].new_device
-        # Sign out.
-        status, cleared, _ = ask(port, "POST", "/sign-out", cookie=cookie_of(others))
-        assert (status < 300, presence.sessions("eve")) == (True, [])
-        assert "presence=; Path=/; Max-Age=0; " in cleared["Set-Cookie"]
-        assert ask(port, "POST", "/sign-out", cookie=cookie_of(others))[0] < 300, "a second time"
-        assert ask(port, "POST", "/sign-out")[0] < 300, "an anonymous visitor"
-        # A kicked visitor, and a blocked one.
-        presence.kick(framework, by="sam", reason="test", message="Please call us.")
-        status, _, body = ask(port, "GET", "/me", cookie=cookie_of(headers))
-        assert (status, body) == (401, "Please call us.")
-        presence.block(framework, by="sam", reason="test", message="Your account is on hold.")
-        status, headers, body = ask(port, "POST", f"/sign-in?who={framework}")
-        assert (status, headers["Content-Type"]) == (403, "application/problem+json")
-        assert (json.loads(body)["code"], json.loads(body)["block"]["until"]) == ("blocked", None)
-        assert (
-            json.loads(body)["message"] == "Your account is on hold. Signing in is blocked until our staff unblock it."
-        )
-
-
-def cookie_of(headers: http.client.HTTPMessage) -> str:
-    """The cookie with the token, as a browser sends it back."""
-    [cookie] = [value for value in headers.get_all("Set-Cookie", []) if value.startswith("presence=")]
-    return cookie.partition(";")[0]
-
-
 @pytest.mark.soak
 def test_a_visitor_over_a_unix_socket_has_no_address(server: Server, presence: Presence, tmp_path: Path) -> None:
-    (tmp_path / "mysite.py").write_text(FASTAPI, "utf-8")
+    (tmp_path / "mysite.py").write_text(SITES["fastapi"], "utf-8")
     path, form = str(tmp_path / "s"), urlencode({"who": "ada", "password": "correct horse"})
     with running(
         "uvicorn", "mysite:app", f"--uds={path}", directory=tmp_path, port=path, server=server, SITE_KEY="k" * 32
@@ -188,8 +132,7 @@ def lines(framework: str, server: Server, monkeypatch: pytest.MonkeyPatch) -> di
     monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
     monkeypatch.setenv("SITE_KEY", "k" * 32)
     site: dict[str, Any] = {"__name__": "mysite"}
-    code = FASTAPI if framework == "fastapi" else BLOCKS[framework]
-    exec(compile(code, f"docs, {framework}", "exec"), site)
+    exec(compile(SITES[framework], f"docs/frameworks/{framework}.md", "exec"), site)
     return site
 
 
@@ -209,12 +152,31 @@ def test_a_site_is_tested_with_the_test_client_of_its_framework(
             assert f"Hello {who}." in client.post("/sign-in", data=form).text
             run_in(client, site["presence"].close)
     site = lines("flask", server, monkeypatch)
-    answer = (
-        site["app"].test_client().post("/sign-in?who=finn", environ_overrides={"REMOTE_ADDR": ""})
-    )  # gunicorn --bind unix:
-    assert answer.status_code == 204
+    form = {"who": "ada", "password": "correct horse"}
+    answer = site["app"].test_client().post("/sign-in", data=form, environ_overrides={"REMOTE_ADDR": ""})
+    assert answer.status_code == 303, "gunicorn --bind unix:"
     site["presence"].close()
-    assert [presence.sessions(who)[0].ip for who in (*peers, "finn")] == [None, None, None]
+    assert [session.ip for who in peers for session in presence.sessions(who)] == [None, None, None]
+
+
+def test_flask_answers_a_refused_login_with_a_problem_if_the_site_asks_for_it(presence: Presence) -> None:
+    app = flask.Flask("site")
+    rules = Rules(public=("/sign-in",))
+    app.wsgi_app = wsgi.PresenceMiddleware(app.wsgi_app, presence, rules=rules)  # type: ignore[method-assign]
+    app.register_error_handler(LoginRefused, wsgi.login_refused)
+
+    @app.post("/sign-in")
+    def begin() -> flask.Response:
+        response = flask.Response()
+        wsgi.sign_in(response, flask.request, "finn")
+        return response
+
+    presence.block("finn", by="sam", reason="test", message="Your account is on hold.")
+    answer = app.test_client().post("/sign-in")
+    assert (answer.status_code, answer.headers["Content-Type"]) == (403, "application/problem+json")
+    assert answer.json is not None
+    assert (answer.json["code"], answer.json["block"]["until"]) == ("blocked", None)
+    assert answer.json["message"] == "Your account is on hold. Signing in is blocked until our staff unblock it."
 
 
 @pytest.mark.parametrize("place", ["inside", "outside"])
