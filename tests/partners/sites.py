@@ -187,7 +187,7 @@ def behind_a_proxy(name: str, server: Server, directory: Path) -> Iterator[Site]
         (places[1] / "nginx.conf").write_text(conf, "utf-8")
         words = ["-p", str(places[1]), "-c", "nginx.conf", "-e", "stderr"]
         with running(*words, program=("nginx",), directory=places[1], port=port, server=server):
-            yield Site(f"http://{HOST}:{port}", by_form=not name.startswith("express"), has_numbers=name == "django")
+            yield Site(f"http://{HOST}:{port}", by_form=name != "express-session", has_numbers=name == "django")
 
 
 def _write(directory: Path, name: str, code: str) -> int:
