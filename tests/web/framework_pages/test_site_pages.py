@@ -33,7 +33,11 @@ def presence(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Presen
         yield client
 
 
-PROGRAMS = {"fastapi": "uvicorn mysite:app --port=PORT", "flask": "flask --app mysite run --port=PORT"}
+PROGRAMS = {
+    "fastapi": "uvicorn mysite:app --port=PORT",
+    "asgi_wsgi": "uvicorn mysite:app --port=PORT",
+    "flask": "flask --app mysite run --port=PORT",
+}
 """Page → how its site is started."""
 
 

@@ -186,7 +186,7 @@ def test_the_express_site_of_the_page_runs_as_it_is_printed(
         [session] = p.sessions("ada")
         assert (session.ip, session.user_agent) == ("127.0.0.1", "Firefox")
         assert "Hello ada." in browser.ask("GET", "/").text
-        assert browser.ask("POST", "/sign-out", **FORGED).status_code == 403
+        assert browser.ask("POST", "/sign-out", None, **FORGED).status_code == 403
         phone.sign_in("ada")
         [found] = re.findall(r'name="id" value="(.+?)"', phone.ask("GET", "/devices").text)
         assert found == session.session_id
