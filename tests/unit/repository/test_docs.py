@@ -44,6 +44,7 @@ RUN_ELSEWHERE = {
     "docs/frameworks/django.md": "test_django_page",
     "docs/frameworks/flask.md": "test_site_pages",
     "docs/frameworks/asgi_wsgi.md": "test_asgi_wsgi_page",
+    "docs/frameworks/channels_celery.md": "test_django_connections",
     "docs/logging.md": "test_page_blocks",
     "docs/odd_logins.md": "test_page_blocks",
     "docs/on_behalf.md": "test_page_blocks",

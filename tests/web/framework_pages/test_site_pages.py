@@ -57,3 +57,22 @@ def test_the_test_of_the_page_passes(page: str, tmp_path: Path) -> None:
     for name in ("mysite.py", "test_mysite.py"):
         (tmp_path / name).write_text(blocks(page)[name], "utf-8")
     assert "1 passed" in run_pytest(tmp_path)
+
+
+CELERY = """
+class Celery:
+    def __init__(self, name, broker):
+        pass
+
+    def task(self, **options):
+        return lambda function: function
+"""
+"""The part of Celery that the page uses."""
+
+
+def test_the_task_of_the_page_stops_after_a_kick(tmp_path: Path) -> None:
+    printed = blocks("channels_celery")
+    assert set(printed) == {"asgi.py", "tasks.py", "test_tasks.py"}  # asgi.py: test_django_connections
+    for name, code in (("celery.py", CELERY), *printed.items()):
+        (tmp_path / name).write_text(code, "utf-8")
+    assert "1 passed" in run_pytest(tmp_path)
