@@ -1,4 +1,4 @@
-"""The blocks of moving.md, logging.md, places.md and others run as they are printed, on a real server."""
+"""The blocks of frameworks.md, moving.md, logging.md and others run as they are printed, on a real server."""
 
 from __future__ import annotations
 
@@ -50,9 +50,10 @@ def run(code: str, page: str, **names: Any) -> dict[str, Any]:
 
 
 def test_every_block_of_these_pages_is_tested() -> None:
-    pages = ("logging.md", "odd_logins.md", "on_behalf.md", "places.md",
+    pages = ("frameworks.md", "logging.md", "odd_logins.md", "on_behalf.md", "places.md",
              "timeouts.md", "identity_provider.md")  # fmt: skip
     assert [set(blocks(page)) for page in pages] == [
+        {"client", "asyncio"},
         {"traces"},
         {"device"},
         {"behalf"},

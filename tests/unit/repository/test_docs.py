@@ -37,7 +37,8 @@ RUN_HERE = ("README.md", "docs/quickstart.md")
 RUN_ELSEWHERE = {
     "docs/recipes.md": "test_recipes",
     "docs/moving.md": "test_moving",
-    "docs/frameworks.md": "test_frameworks",
+    "docs/frameworks.md": "test_page_blocks",
+    "docs/frameworks/jwt.md": "test_frameworks",
     "docs/testing.md": "test_pytest_plugin",
     "docs/fresh_authentication.md": "test_authentication",
     "docs/frameworks/fastapi.md": "test_site_pages",
