@@ -323,8 +323,9 @@ class SessionsMethods(Client):
         follows the rules of ``block``, and ``.block`` of the result is the block that is in force. Sessions that had
         ended before are in ``already_ended``, with why and by whom, as long as that is kept. ``confirmed`` is False if
         too few replicas have the change (``Settings.confirm_replicas``): this client then applies it again until they
-        do. Cost: O(S·log N), one round trip for one session, two for all, three for more than 50; one more where this
-        process has not met the device or the user agent.
+        do. A mirrored session ends at the site when its mirror has deleted it there, usually within a second:
+        ``mirrors()`` says whether it works. Cost: O(S·log N), one round trip for one session, two for all, three for
+        more than 50; one more where this process has not met the device or the user agent.
         """
         operation = end.kick(
             self._ctx, uid, session_id,

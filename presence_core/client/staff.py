@@ -43,10 +43,10 @@ class StaffMethods(Client):
 
         only_shorten: raise InvalidArgument, with the code "lengthens", and change nothing, if a timeout of one of
         the sessions would be longer. Roles are not checked here. A session on behalf of the user lives at most
-        ``on_behalf_timeout``. Sessions that begin after this call are not affected, nor is a login with the id of a
-        live session. With ``Settings.confirm_replicas`` this client applies a change again that a failover has lost;
-        ``unconfirmed`` counts those that too few replicas have. Cost: O(S·log N), two round trips; one more if some
-        ended.
+        ``on_behalf_timeout``. Mirrored sessions keep theirs: the site decides. Sessions that begin after this call are
+        not affected, nor is a login with the id of a live session. With ``Settings.confirm_replicas`` this client
+        applies a change again that a failover has lost; ``unconfirmed`` counts those that too few replicas have. Cost:
+        O(S·log N), two round trips; one more if some ended.
         """
         operation = timeouts.change_timeouts(
             self._ctx, uid, session_id,

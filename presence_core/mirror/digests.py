@@ -15,8 +15,7 @@ from typing import Final
 from presence_core.embedded import user_state_dir
 from presence_core.errors import InvalidArgument
 from presence_core.files.secret_files import read_secret
-from presence_core.keyspace import digest
-from presence_core.validation import MIRROR_PREFIX
+from presence_core.models.mirror import id_prefix
 from presence_core.web.rules import hashed_id
 
 VARIABLE: Final = "PRESENCE_MIRROR_KEY"
@@ -64,7 +63,7 @@ class Digests:
     def __init__(self, key: bytes, name: str) -> None:
         """name: of the mirror; sessions of another one have other ids."""
         self._key = key
-        self.prefix = f"{MIRROR_PREFIX}{digest(name, 3)}"  #: of every id of this mirror
+        self.prefix = id_prefix(name)  #: of every id of this mirror
         self.key_id = hmac.digest(key, b"key id", "sha256")[:6].hex()  #: which key this is
 
     def session_id(self, key: bytes, identity: tuple[str, str], generation: int) -> str:

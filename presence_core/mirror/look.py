@@ -25,7 +25,7 @@ _COMMANDS: Final = (
     "+ping +scan +pttl +watch +unwatch +multi +exec +discard +unlink +psubscribe +punsubscribe +config|get +hello "
     "+client|setinfo +select"
 )
-_BY_KIND: Final = {False: "+getrange +mget", True: "+hstrlen +hmget"}
+_BY_KIND: Final = {False: "+getrange +strlen +mget", True: "+hstrlen +hmget"}
 
 
 @dataclass(slots=True)

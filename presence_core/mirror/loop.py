@@ -21,10 +21,10 @@ from presence_core.transport.site_store import SiteStore
 
 log = logging.getLogger(__name__)
 
-SLICE: Final = 100
+SLICE: Final = 50
 """Keys in one SCAN, which the site's server does before it serves others."""
 
-MOST_SLICES: Final = 20
+MOST_SLICES: Final = 40
 """In one turn, so that it does not wait long for the changes that are heard meanwhile."""
 
 PAUSE: Final = 0.05
@@ -39,6 +39,11 @@ EVERY_LISTENING, EVERY_SCANNING = 300.0, 5.0
 CHECK_SECONDS: Final = 5.0
 """Between two looks at whether the site's server still sends notifications: someone may turn them off, or a replica
 without them may take over."""
+
+MASS: Final = 100
+LOSS_SECONDS: Final = 60.0
+"""If so many sessions, and most of all, are gone at once, their copies end only after so long: the site's server may
+have come back empty for a moment, or the mirror reads a wrong one."""
 
 NEEDED_FLAGS: Final = "Kg$hxe"
 """Of notify-keyspace-events: by key; DEL and EXPIRE, texts, hashes, expired and evicted keys. A means all kinds."""
@@ -92,8 +97,10 @@ class Mirror:
         self._listens = False
         self._heard_at = time.monotonic()
         self._scan_cursor: int | None = None
-        self._scan_began = self._scan_at = 0.0
+        self._scan_began = self._scan_at = self._slices = 0.0
         self._next_scan = 0.0
+        self._scan_again = False  # something was not heard while a scan went on
+        self._loss_since: float | None = None
         self._missing: dict[str, str] = {}  # copies that no key was found for: session id → uid
         self.looked_at: float | None = None  #: monotonic: when the last whole scan began
         self._looked_ms: int | None = None
@@ -145,7 +152,7 @@ class Mirror:
             self.problem = str(error) if isinstance(error, PresenceError) else "The mirror failed: its log says why."
             self._outage.failed(error)
             self._site.stop_listening()
-            self._next_scan = 0.0
+            self._scan_soon()
             wait = 1.0
         else:
             self.problem = ""
@@ -190,7 +197,7 @@ class Mirror:
                 (event.uid, event.session_id, event.kind) for event in events if event.kind in END_REASONS
             )
             if any(event.kind == "gap" for event in events):
-                self._next_scan = 0.0
+                self._scan_soon()
             if events:
                 self._cursor = events[-1].cursor
             if len(events) < 1000:
@@ -215,7 +222,7 @@ class Mirror:
         self.hears = "notifications" if flags is not None and hears_enough(flags) else "scans"
         self._listens = flags is None or self.hears == "notifications"
         if self.hears != before:
-            self._next_scan = 0.0
+            self._scan_soon()
 
     def _hear_site(self) -> None:
         self.reconciler.delete_pending()
@@ -223,7 +230,7 @@ class Mirror:
             self._check_hearing()
         if self._listens and not self._site.is_listening:
             self._site.listen(self._store.prefix)
-            self._next_scan = 0.0  # what changed before was not heard
+            self._scan_soon()  # what changed before was not heard
         heard_at = time.monotonic()
         for key, event in self._site.changes(5_000):
             if not self._store.is_session_key(key):
@@ -248,21 +255,29 @@ class Mirror:
             self.reconciler.delete_pending()
         self._heard_at = heard_at
 
+    def _scan_soon(self) -> None:
+        """Scan at once, and once more if a scan goes on: it may have read already what has changed since."""
+        self._next_scan, self._scan_again = 0.0, True
+
     def _scan_some(self) -> None:
         """The next slices of a scan, as many as the rate allows."""
         now = time.monotonic()
         if self._scan_cursor is None:
             if now < self._next_scan:
                 return
-            self._scan_cursor, self._scan_began, self._scan_at = 0, now, now - PAUSE
+            self._scan_cursor, self._scan_began, self._scan_at, self._slices = 0, now, now - PAUSE, 0.5
+            self._scan_again = False
             self.reconciler.pass_number += 1
             self.reconciler.without_user = 0
             self.reconciler.skipped.clear()
-        slices = max(1, min(MOST_SLICES, round((now - self._scan_at) * self._rate / SLICE)))
+        self._slices = min(MOST_SLICES, self._slices + (now - self._scan_at) * self._rate / SLICE)
         self._scan_at = now
+        if self._slices < 1:
+            return
         found: dict[bytes, None] = {}
         cursor = self._scan_cursor
-        for _ in range(slices):
+        for _ in range(int(self._slices)):
+            self._slices -= 1
             cursor, keys = self._site.scan(cursor, self._store.prefix, SLICE)
             found |= dict.fromkeys(key for key in keys if self._store.is_session_key(key))
             if cursor == 0:
@@ -277,21 +292,41 @@ class Mirror:
         """What had a copy and was not found is looked at again."""
         reconciler = self.reconciler
         unseen = [key for key, copy in reconciler.copies.items() if copy.looked < reconciler.pass_number]
-        reconciler.take(unseen)
-        self._end_missing()
-        self._scan_cursor = None
-        self.looked_at, self._looked_ms = self._scan_began, reconciler.now
-        self.without_user = reconciler.without_user
         every = self._every if self._every is not None else (
             EVERY_LISTENING if self.hears == "notifications" else EVERY_SCANNING
         )  # fmt: skip
-        self._next_scan = 0.0 if self._missing else time.monotonic() + every
+        self._scan_cursor = None
+        if self._is_loss(len(unseen) + len(self._gone()), len(reconciler.copies) - len(unseen)):
+            self._next_scan = time.monotonic() + min(every, EVERY_SCANNING)
+            return
+        reconciler.take(unseen)
+        self._end_missing()
+        self.looked_at, self._looked_ms = self._scan_began, reconciler.now
+        self.without_user = reconciler.without_user
+        self._next_scan = 0.0 if self._missing or self._scan_again else time.monotonic() + every
+
+    def _is_loss(self, lost: int, left: int) -> bool:
+        """Whether most sessions are gone, and too recently to believe it."""
+        now = time.monotonic()
+        if lost < MASS or lost <= left:
+            self._loss_since = None
+            return False
+        if self._loss_since is None:
+            self._loss_since = now
+            log.warning(
+                "%d of %d sessions of the site are gone at once: they end here if that lasts %.0f s",
+                lost, lost + left, LOSS_SECONDS, extra=fields(event="mirror_loss"),
+            )  # fmt: skip
+        return now - self._loss_since < LOSS_SECONDS
+
+    def _gone(self) -> list[copies.SiteEnd]:
+        known = self.reconciler.key_of
+        return [copies.SiteEnd(uid, sid, False) for sid, uid in self._missing.items() if sid not in known]
 
     def _end_missing(self) -> None:
         """End copies of an earlier run whose session is gone: those without a key after two whole scans."""
         known = self.reconciler.key_of
-        gone = [copies.SiteEnd(uid, sid, False) for sid, uid in self._missing.items() if sid not in known]
-        self.reconciler.end_copies(gone)
+        self.reconciler.end_copies(self._gone())
         if self.reconciler.pass_number == 1:
             self._missing = {
                 session.session_id: session.uid

@@ -134,6 +134,8 @@ class Reconciler:
             session = self._session_of(key, raw, copy)
             if isinstance(session, str):  # it cannot be read: what we have stays
                 self._skip(session)
+                if copy is not None:
+                    copy.looked = self.pass_number  # it is not gone
                 continue
             if session is None:
                 if copy is not None:
@@ -157,6 +159,16 @@ class Reconciler:
         self._end(ends, expired)
         self._begin(begins)
         self._follow(lives)
+        if self._counts:
+            self._check_listed([key for key, _ in found])
+
+    def _check_listed(self, keys: Iterable[bytes]) -> None:
+        """Look again at copies that have ended here unheard: events are kept for a time, and erase sends none."""
+        key_of = {(copy.uid, copy.session_id): key for key in keys if (copy := self.copies.get(key))}
+        internal = self._presence.internal
+        for ref in internal.run(copies.not_listed(internal.context, key_of)) if key_of else ():
+            self.forget(key_of[ref])
+            self.look_again.append(key_of[ref])
 
     def _session_of(self, key: bytes, raw: RawSession, copy: Copy | None) -> SiteSession | str | None:
         """The session; None if it is gone or has no user; text: why it cannot be read."""

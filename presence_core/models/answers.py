@@ -103,7 +103,9 @@ class KickResult:
     already_ended: list[Ended]  #: named by id, but had ended before; with the reason, as long as it is kept
     count: int = -1  #: how many were ended; of a bulk kick in all, by any process
     job: Job | None = None  #: of a bulk kick: see its ``state``
-    confirmed: bool | None = None  #: False: too few replicas have it; None: not asked (``Settings.confirm_replicas``)
+    confirmed: bool | None = None
+    """False: too few replicas of this Redis have it; None: not asked (``Settings.confirm_replicas``). It says nothing
+    of the site's own store: a mirrored session ends there when its mirror has deleted it (``MirrorStatus.waiting``)."""
     block: Block | None = None  #: with ``block_for``: the block that is in force; an earlier one may be longer
     not_found: list[str] = field(default_factory=list)
     """Of ``kick_refs``: refs without a session or a record of its end."""

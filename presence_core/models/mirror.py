@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from presence_core.keyspace import digest
 from presence_core.models.sessions import moment, text
+from presence_core.validation import MIRROR_PREFIX
 
 ALIVE_MS = 10_000
 """A mirror reports every second; after so long without a report it counts as stopped."""
@@ -29,6 +31,16 @@ class MirrorStatus:
     waiting: int  #: kicked here, and not yet deleted at the site
     looked_at: datetime | None  #: when it last had read all sessions; None: it has not yet
     problem: str  #: why it cannot read or delete at the moment, a sentence; "" if it can
+
+    @property
+    def id_prefix(self) -> str:
+        """What the ids of its sessions begin with."""
+        return id_prefix(self.name)
+
+
+def id_prefix(name: str) -> str:
+    """What the ids of the sessions of the mirror with this name begin with: those of another one have other ids."""
+    return f"{MIRROR_PREFIX}{digest(name, 3)}"
 
 
 def read_status(name: bytes, raw: bytes, now: int) -> MirrorStatus | None:

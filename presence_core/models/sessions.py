@@ -163,6 +163,11 @@ class Record:
         """``uid:session_id``, its name in every list."""
         return f"{self.uid}:{self.session_id}"
 
+    @property
+    def is_mirrored(self) -> bool:
+        """Whether it is a copy of a session in the site's own store, which decides how long that lives."""
+        return check.is_mirrored(self.session_id)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session(Record):

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from presence_core.models.sessions import Session, as_ms, login_ms, moment
+from presence_core.validation import is_mirrored
 
 
 def predict(session: Session, idle: int | None, absolute: int | None, most_on_behalf: int) -> Session:
     """The session after a change of its timeouts (s; None: it keeps its own), if it is not seen meanwhile. An expiry in
-    the past means that the change ends it. ``change_timeouts.lua`` decides the same."""
+    the past means that the change ends it. ``change_timeouts.lua`` decides the same. A mirrored one keeps its own."""
+    if is_mirrored(session.session_id):
+        return session
     new_absolute = session.absolute_timeout if absolute is None else absolute
     if absolute is not None and session.on_behalf_by is not None:
         new_absolute = min(new_absolute, most_on_behalf)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
@@ -15,7 +15,10 @@ from presence_core.transport.connections import closers, connect, server_name
 from presence_core.transport.errors import explained
 
 LONGEST: Final = 1_048_576
-"""Bytes of a session that are read. A longer one is skipped."""
+"""Bytes of a session that are read, and of all that are read together. A longer one is skipped."""
+
+USUAL: Final = 16_384
+"""Bytes of a text that are read at once. The server is asked how long a longer one is, before the rest is read."""
 
 READ_TOGETHER: Final = 50
 """Keys whose commands are sent at once: the server answers all of them before it serves others."""
@@ -116,7 +119,7 @@ class SiteStore:
             return (number + 1) * _CURSORS if number + 1 < len(servers) else 0, keys
 
     def read(self, keys: Sequence[bytes]) -> list[RawSession]:
-        """The sessions of these keys. A round trip for READ_TOGETHER of them; two of hashes."""
+        """The sessions of these keys. A round trip for READ_TOGETHER of them; more for hashes and for long texts."""
         read = self._hashes if self._fields else self._texts
         found: list[RawSession] = []
         with self._explained():
@@ -127,32 +130,59 @@ class SiteStore:
     def _texts(self, keys: Sequence[bytes]) -> list[RawSession]:
         pipe = self._client.pipeline(transaction=False)
         for key in keys:
-            pipe.getrange(key, 0, LONGEST)
+            pipe.getrange(key, 0, USUAL - 1)
             pipe.pttl(key)
         replies = pipe.execute(raise_on_error=False)
-        return [_text(value, ttl) for value, ttl in zip(replies[::2], replies[1::2], strict=True)]
+        values = dict(zip(keys, replies[::2], strict=True))
+        values |= self._long_texts([key for key, value in values.items() if _is_cut(value)])
+        return [_text(values[key], ttl) for key, ttl in zip(keys, replies[1::2], strict=True)]
+
+    def _long_texts(self, keys: Sequence[bytes]) -> dict[bytes, Any]:
+        """The whole texts of these keys, as many at once as are short enough together; None: too long."""
+        found: dict[bytes, Any] = {}
+        for part in _together(keys, self._sizes(self._client, keys)):
+            pipe = self._client.pipeline(transaction=False)
+            for key in part.fit:
+                pipe.getrange(key, 0, LONGEST)
+            found |= zip(part.fit, pipe.execute(raise_on_error=False), strict=True)
+            found |= dict.fromkeys(part.too_long)
+        return found
+
+    def _sizes(self, server: Any, keys: Sequence[bytes]) -> list[Any]:
+        """Bytes of what would be read of each key; an error for a key of another type. A round trip."""
+        pipe = server.pipeline(transaction=False)
+        for key in keys:
+            for words in self._size_commands(key):
+                pipe.execute_command(*words)
+        sizes = pipe.execute(raise_on_error=False)
+        width = len(self._fields) or 1
+        return [_sum(sizes[at : at + width]) for at in range(0, len(sizes), width)]
+
+    def _size_commands(self, key: bytes) -> list[Words]:
+        return [("HSTRLEN", key, field) for field in self._fields] or [("STRLEN", key)]
 
     def _hashes(self, keys: Sequence[bytes]) -> list[RawSession]:
-        pipe = self._client.pipeline(transaction=False)
-        for key in keys:
-            for field in self._fields:
-                pipe.execute_command("HSTRLEN", key, field)
-        width = len(self._fields)
-        sizes = pipe.execute(raise_on_error=False)
-        fits = [_fits(sizes[at : at + width]) for at in range(0, len(sizes), width)]
-        for key, fit in zip(keys, fits, strict=True):
-            pipe.hmget(key, ["-"] if fit else self._fields)
-            pipe.pttl(key)
-        replies = pipe.execute(raise_on_error=False)
-        return [
-            self._hash(values, ttl, fit) for fit, values, ttl in zip(fits, replies[::2], replies[1::2], strict=True)
-        ]
+        found: dict[bytes, RawSession] = {}
+        sizes = self._sizes(self._client, keys)
+        for part in _together(keys, sizes):
+            own = [*part.fit, *part.too_long]
+            pipe = self._client.pipeline(transaction=False)
+            for key in own:
+                pipe.hmget(key, self._fields if key in part.fit else ["-"])
+                pipe.pttl(key)
+            replies = pipe.execute(raise_on_error=False)
+            for key, values, ttl in zip(own, replies[::2], replies[1::2], strict=True):
+                found[key] = self._hash(values, ttl, "" if key in part.fit else "too long")
+        return [found[key] for key in keys]
 
     def _hash(self, values: Any, ttl: Any, problem: str) -> RawSession:
         if isinstance(ttl, Exception):
             raise ttl
-        if problem or isinstance(values, Exception):
-            return RawSession(None, ttl, problem or "another type")
+        if isinstance(values, Exception):
+            _raise_unless_wrong_type(values)
+            problem = "another type"
+        if problem:
+            return RawSession(None, ttl, problem)
         return RawSession(dict(zip(self._fields, values, strict=True)), ttl)
 
     # -- deleting -----------------------------------------------------------------------------------------------------
@@ -179,9 +209,11 @@ class SiteStore:
     def _delete_some(self, server: Any, keys: Sequence[bytes], is_wanted: Any, more: Any) -> list[bytes]:
         with server.pipeline(transaction=True) as pipe:
             for _ in range(TRIES):
+                sizes = self._sizes(server, keys)
+                long = {key for key, size in zip(keys, sizes, strict=True) if _is_too_long(size)}
                 try:
                     pipe.watch(*keys)
-                    wanted = [(key, raw) for key, raw in zip(keys, self._now(pipe, keys), strict=True)
+                    wanted = [(key, raw) for key, raw in zip(keys, self._now(pipe, keys, long), strict=True)
                               if raw.ttl != GONE and is_wanted(key, raw)]  # fmt: skip
                     if not wanted:
                         pipe.unwatch()
@@ -200,11 +232,22 @@ class SiteStore:
                         return [key for each in keys for key in self._delete_some(server, [each], is_wanted, more)]
         return list(keys)
 
-    def _now(self, pipe: Any, keys: Sequence[bytes]) -> list[RawSession]:
-        """The sessions as the transaction sees them."""
-        if not self._fields:
-            return [RawSession(value, GONE if value is None else NO_EXPIRY) for value in pipe.mget(keys)]
-        return [_now_hash(self._fields, pipe, key) for key in keys]
+    def _now(self, pipe: Any, keys: Sequence[bytes], long: Collection[bytes]) -> list[RawSession]:
+        """The sessions as the transaction sees them. long: those that were too long to read just before it."""
+        found = {key: RawSession(None, NO_EXPIRY, "too long") for key in long if self._is_long_now(pipe, key)}
+        rest = [key for key in keys if key not in found]
+        if self._fields:
+            found |= {key: _now_hash(self._fields, pipe, key) for key in rest}
+        elif rest:
+            found |= {key: RawSession(value, GONE if value is None else NO_EXPIRY)
+                      for key, value in zip(rest, pipe.mget(rest), strict=True)}  # fmt: skip
+        return [found[key] for key in keys]
+
+    def _is_long_now(self, pipe: Any, key: bytes) -> bool:
+        try:
+            return _is_too_long(sum(pipe.execute_command(*words) for words in self._size_commands(key)))
+        except ResponseError:  # another type by now
+            return False
 
     # -- listening ----------------------------------------------------------------------------------------------------
 
@@ -268,25 +311,61 @@ def pattern(prefix: str, tail: str) -> str:
     return _GLOB.sub(r"\\\1", prefix) + tail
 
 
+def _raise_unless_wrong_type(error: Exception) -> None:
+    if "WRONGTYPE" not in str(error):
+        raise error
+
+
 def _text(value: Any, ttl: Any) -> RawSession:
     if isinstance(ttl, Exception):
         raise ttl
     if isinstance(value, Exception):
-        if "WRONGTYPE" in str(value):
-            return RawSession(None, ttl, "another type")
-        raise value
-    if len(value) > LONGEST:
+        _raise_unless_wrong_type(value)
+        return RawSession(None, ttl, "another type")
+    if value is None or len(value) > LONGEST:
         return RawSession(None, ttl, "too long")
     return RawSession(value, ttl)
 
 
-def _fits(sizes: Sequence[Any]) -> str:
-    for size in sizes:
-        if isinstance(size, Exception):
-            if "WRONGTYPE" in str(size):
-                return "another type"
-            raise size
-    return "too long" if sum(sizes) > LONGEST else ""
+def _is_cut(value: Any) -> bool:
+    """Whether a text may go on behind what was read."""
+    return isinstance(value, bytes) and len(value) >= USUAL
+
+
+def _sum(sizes: Sequence[Any]) -> Any:
+    """The sum, or the error of a key of another type. Raises another error."""
+    errors = [size for size in sizes if isinstance(size, Exception)]
+    for error in errors:
+        _raise_unless_wrong_type(error)
+    return errors[0] if errors else sum(sizes)
+
+
+def _is_too_long(size: Any) -> bool:
+    return isinstance(size, int) and size > LONGEST
+
+
+class _Part(NamedTuple):
+    """Keys whose values are read together."""
+
+    fit: list[bytes]
+    too_long: list[bytes]
+
+
+def _together(keys: Sequence[bytes], sizes: Sequence[Any]) -> Iterator[_Part]:
+    """Parts of the keys whose values are short enough together. An error has no size: the read meets it again."""
+    part, total = _Part([], []), 0
+    for key, size in zip(keys, sizes, strict=True):
+        if _is_too_long(size):
+            part.too_long.append(key)
+            continue
+        size = size if isinstance(size, int) else 0
+        if total + size > LONGEST and part.fit:
+            yield part
+            part, total = _Part([], []), 0
+        part.fit.append(key)
+        total += size
+    if part.fit or part.too_long:
+        yield part
 
 
 def _now_hash(fields: Sequence[str], pipe: Any, key: bytes) -> RawSession:

@@ -151,8 +151,14 @@ def check_again(presence: Presence, refs: Sequence[str]) -> KickOutcome:
 
 
 def may_require_sign_in(session: Session) -> bool:
-    """Whether staff may require a new sign-in: not twice, and not of a support session, which cannot sign in again."""
-    return session.sign_in_required_at is None and session.on_behalf_by is None
+    """Whether staff may require a new sign-in: not twice, not of a support session, which cannot sign in again, and not
+    of a mirrored one, of which the site does not ask us."""
+    return session.sign_in_required_at is None and session.on_behalf_by is None and not session.is_mirrored
+
+
+def may_change_timeouts(session: Session) -> bool:
+    """Whether staff may change its timeouts: those of a mirrored session are the site's."""
+    return not session.is_mirrored
 
 
 def require_sign_in(presence: Presence, uid: str, session_id: str | None, details: ActionDetails) -> SignInResult:

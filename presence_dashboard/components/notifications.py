@@ -14,6 +14,7 @@ from presence_dashboard import access, texts, ticket_links
 from presence_dashboard.actions.kick_and_block import KickOutcome, split_ref
 from presence_dashboard.components.session_facts import ended_by, time_of_day
 from presence_dashboard.data.browser_tab import this_tab, zone
+from presence_dashboard.data.shared_reads import mirrors
 from presence_dashboard.error_sentences import REFUSALS, plain
 from presence_dashboard.format import cut, minute, name, since
 from presence_dashboard.roles import Denied, Right, SignedOut
@@ -94,6 +95,7 @@ def session_label(record: Session | Ended) -> str:
 def outcome_notifications(outcome: KickOutcome) -> Iterator[Notification]:
     if outcome.kicked:
         yield Notification("done", texts.kicked(len(outcome.kicked), _label(outcome.kicked)))
+        yield from _at_the_site(outcome.kicked)
     if outcome.blocked is not None:
         yield Notification("done", block_result(outcome.blocked.uid, outcome.blocked))
     if outcome.unconfirmed:
@@ -111,6 +113,15 @@ def outcome_notifications(outcome: KickOutcome) -> Iterator[Notification]:
         yield Notification("bad", texts.outcome_unknown(len(outcome.unanswered)))
     if outcome.not_kicked:
         yield Notification("bad", texts.not_kicked(len(outcome.not_kicked), outcome.failure or ""))
+
+
+def _at_the_site(kicked: Sequence[Session]) -> Iterator[Notification]:
+    """What is left to do for mirrored sessions: their mirror deletes them in the site's own store."""
+    mirrored = [session.session_id for session in kicked if session.is_mirrored]
+    if mirrored:
+        concerned = [mirror for mirror in mirrors() if any(sid.startswith(mirror.id_prefix) for sid in mirrored)]
+        works = bool(concerned) and all(mirror.alive and not mirror.problem for mirror in concerned)
+        yield Notification("note", texts.SITE_ENDS_SOON if works else texts.SITE_ENDS_LATER)
 
 
 def sign_in_notifications(result: SignInResult, *, may_be_undone: bool) -> Iterator[Notification]:

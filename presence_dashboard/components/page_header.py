@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import os
 from html import escape
-from operator import methodcaller
 from urllib.parse import urlsplit
 
 import streamlit as st
 
-from presence_core import Counts, MirrorStatus, PresenceError
+from presence_core import Counts, PresenceError
 from presence_dashboard import access, texts
 from presence_dashboard.actions import approvals
 from presence_dashboard.components import account
 from presence_dashboard.components.watch_list import announce, watch_menu
 from presence_dashboard.data.browser_tab import local_time, this_tab, zone
-from presence_dashboard.data.shared_reads import now, shared
+from presence_dashboard.data.shared_reads import mirrors, now
 from presence_dashboard.data.store import Reading, open_store, outage_words
 from presence_dashboard.format import code, name, number, span
 from presence_dashboard.roles import Actor, SignedOut
@@ -58,23 +57,20 @@ def mirror_notice() -> None:
 
     A line for each mirror of this namespace, nothing without one. Call it alone in its container: it refreshes.
     """
-    if _mirrors():
+    if mirrors():
         st.fragment(_mirror_notices, run_every=this_tab().tick)()
 
 
-def _mirrors() -> list[MirrorStatus]:
-    return shared("mirrors", methodcaller("mirrors")).value or []
-
-
 def _mirror_notices() -> None:
-    for status in _mirrors():
+    for status in mirrors():
         store, age = name(status.store), max(0.0, (now() - status.at).total_seconds())
         if not status.alive:
             st.warning(texts.mirror_stopped(store, span(age)))
         elif status.problem:
             st.warning(texts.mirror_waits(store))
         else:
-            st.caption(texts.mirrored(store, span(status.behind_seconds + age)))
+            waiting = f" {texts.mirror_waiting(status.waiting)}" if status.waiting else ""
+            st.caption(texts.mirrored(store, span(status.behind_seconds + age)) + waiting)
 
 
 def _status(actor: Actor) -> None:

@@ -6,11 +6,12 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from copy import copy
 from datetime import UTC, datetime, timedelta
+from operator import methodcaller
 from typing import Final, TypeVar
 
 import streamlit as st
 
-from presence_core import Block, Health, Presence, PresenceError, Unavailable
+from presence_core import Block, Health, MirrorStatus, Presence, PresenceError, Unavailable
 from presence_dashboard.data.store import KEEP, Reading, open_store
 from presence_dashboard.roles import HIDDEN, Actor
 from presence_dashboard.ticket_links import ticket_of
@@ -41,6 +42,11 @@ def shared(key: Hashable, read: Callable[[Presence], T], *, keep: float = KEEP) 
     if became_unavailable:
         store.counts(fresh=True)  # the next part of the page then does not ask
     return reading
+
+
+def mirrors() -> list[MirrorStatus]:
+    """The mirrors of the site's own sessions; empty if that cannot be read."""
+    return shared("mirrors", methodcaller("mirrors")).value or []
 
 
 def now() -> datetime:

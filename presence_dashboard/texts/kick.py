@@ -207,6 +207,11 @@ UNCONFIRMED: Final = "Not confirmed yet: a server failure could undo it. Retryin
 NO_REPLICA_ASKED: Final = (
     "Not confirmed: a server failure could undo it. Ask your administrator to turn confirmation on."
 )
+SITE_ENDS_SOON: Final = "The site’s own session is deleted next, usually within a second."
+SITE_ENDS_LATER: Final = (
+    "The site’s own session has not ended yet: the mirror does not work at the moment. It ends when the mirror works "
+    "again. Tell your administrator."
+)
 
 
 def unconfirmed(result: str) -> str:

@@ -210,8 +210,14 @@ export_most: Final = Sentence(
 
 def mirrored(store: str, age: str) -> str:
     return _(
-        "**Mirrored from the site ({store}).** At most {age} behind. A kick also ends the session at the site."
+        "**Mirrored from the site ({store}).** At most {age} behind. A kick also ends the session at the site, usually "
+        "within a second."
     ).format(store=store, age=age)
+
+
+mirror_waiting: Final = Counted(
+    "{count} kicked session has not ended at the site yet.", "{count} kicked sessions have not ended at the site yet."
+)
 
 
 def mirror_waits(store: str) -> str:

@@ -16,6 +16,7 @@ from presence_core.cli.arguments import (
     check_bulk,
     session_filter,
 )
+from presence_core.cli.mirrored import site_note
 from presence_core.cli.output import (
     ProgressLine,
     count_of,
@@ -83,7 +84,7 @@ def _kick_where(presence: Presence, args: argparse.Namespace) -> int:
 
 def _kick_refs(presence: Presence, args: argparse.Namespace) -> int:
     result = presence.kick_refs(args.refs, by=actor(args), reason=args.reason, message=args.message, ticket=args.ticket)
-    lines = [f"Kicked {count_of(result.count, 'session')}."]
+    lines = [f"Kicked {count_of(result.count, 'session')}.", *site_note(presence, result.kicked)]
     lines += [f"{ended.ref} had already ended{how_ended(ended)}" for ended in result.already_ended]
     lines += [f"{ref} is unknown, or its end is no longer kept." for ref in result.not_found]
     warning = unconfirmed_warning(presence) if result else []
@@ -114,7 +115,7 @@ def run_job(presence: Presence, args: argparse.Namespace, job: Job) -> int:
         raise
     assert result.job is not None
     warning = unconfirmed_warning(presence) if result.count else []
-    print_result(args, result.job, [*_job_lines(result.job), *warning])
+    print_result(args, result.job, [*_job_lines(result.job), *site_note(presence, result.kicked), *warning])
     return 0 if result.job.state == "done" else 1
 
 

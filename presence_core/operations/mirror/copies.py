@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from presence_core.operations.context import Context
 from presence_core.operations.sessions.end_request import EndRequest
 from presence_core.operations.sessions.settle import settle_stale_of_shards
 from presence_core.schema.endings import EndCause, EndReason
-from presence_core.scripts.calls import Op, call_of
+from presence_core.scripts.calls import Op, call_of, command
 from presence_core.scripts.mirror import FOLLOW_SESSIONS
 from presence_core.scripts.sessions import END_SESSIONS
 
 BATCH: Final = 100
 """Sessions in one script: it holds Redis for 1 to 2 ms."""
+
+
+LOOKED_AT: Final = 500
+"""Refs that are looked for in the list in one call."""
 
 
 class Life(NamedTuple):
@@ -51,6 +56,21 @@ def follow(ctx: Context, lives: Sequence[Life]) -> Op[list[Life]]:
     replies = yield calls
     return [
         part[place] for (_, part), reply in zip(parts, replies, strict=True) for place in FOLLOW_SESSIONS.reply(reply)
+    ]
+
+
+def not_listed(ctx: Context, refs: Iterable[tuple[str, str]]) -> Op[list[tuple[str, str]]]:
+    """Those of these copies, by user and session id, that are not in the list of sessions. One round trip."""
+    parts = ctx.parts(refs, itemgetter(0), LOOKED_AT)
+    replies = yield [
+        command(shard.sessions, "ZMSCORE", shard.sessions, *(f"{uid}:{sid}" for uid, sid in part))
+        for shard, part in parts
+    ]
+    return [
+        ref
+        for (_, part), listed in zip(parts, replies, strict=True)
+        for ref, login in zip(part, listed, strict=True)
+        if login is None
     ]
 
 

@@ -169,6 +169,9 @@ def change_timeouts(
     only_shorten: object,
 ) -> Op[list[Session]]:
     owner, sid = check.uid(uid), "" if session_id is None else check.session_id(session_id)
+    if check.is_mirrored(sid):
+        raise InvalidArgument("session_id", "must not be of a mirrored session: the site decides how long it lives",
+                              "mirrored")  # fmt: skip
     idle, absolute = check_timeouts(idle_timeout, absolute_timeout)
     actor, note = check.actor(by), check.prose("reason", reason)
     change = TimeoutsRequest(owner, sid, idle, absolute, actor, note, check_only_shorten(only_shorten))
@@ -178,7 +181,8 @@ def change_timeouts(
     shard = ctx.shard(owner)
     [raw] = yield [read_call(ctx, shard, owner, [sid] if sid else [])]
     found = {session.session_id: session for session in found_rows(owner, raw)}
-    live = [session for session in found.values() if session.state == LIVE]
+    live = [session for session in found.values()
+            if session.state == LIVE and not check.is_mirrored(session.session_id)]  # fmt: skip
     raw, *acknowledged = yield [change.call(ctx, live), *wait_calls(ctx, [shard])]
     reply, replicas = CHANGE_TIMEOUTS.reply(raw), read_confirmations(ctx, [shard], acknowledged)
     if reply.longer:

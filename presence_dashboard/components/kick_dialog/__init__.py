@@ -90,7 +90,7 @@ def open_for_sign_in(uid: str, session: Session | None = None) -> None:
 
 def open_for_timeouts(uid: str, session: Session | None = None) -> None:
     """Open the dialog that changes the timeouts of a session, or of all current sessions of a person."""
-    _open_for_some(CHANGE_TIMEOUTS, uid, session, lambda _: True, texts.NONE_LEFT)
+    _open_for_some(CHANGE_TIMEOUTS, uid, session, kick_and_block.may_change_timeouts, texts.NONE_LEFT)
 
 
 def _open_for_some(act: Act, uid: str, session: Session | None, may_act: Callable[[Session], bool], none: str) -> None:

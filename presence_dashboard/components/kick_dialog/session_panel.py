@@ -67,6 +67,8 @@ def _buttons(session: Session, total: int) -> None:
         if kick_and_block.may_require_sign_in(session):
             ask = partial(kick_dialog.open_for_sign_in, session.uid, session)
             acts.append((texts.require_sign_in(1), f"sign-in-{session.session_id}", ask))
-        change = partial(kick_dialog.open_for_timeouts, session.uid, session)
-        acts.append((texts.CHANGE_TIMEOUTS, f"timeouts-{session.session_id}", change))
-        more_actions(f"more-{session.session_id}", acts)
+        if kick_and_block.may_change_timeouts(session):
+            change = partial(kick_dialog.open_for_timeouts, session.uid, session)
+            acts.append((texts.CHANGE_TIMEOUTS, f"timeouts-{session.session_id}", change))
+        if acts:
+            more_actions(f"more-{session.session_id}", acts)

@@ -169,6 +169,7 @@ def _actions(state: PersonState, facts: PersonFacts, actor: Actor) -> None:
         return
     uid, count = state.uid, len(facts.sessions)
     to_ask = sum(map(kick_and_block.may_require_sign_in, facts.sessions))
+    may_change = any(map(kick_and_block.may_change_timeouts, facts.sessions))
     has_sessions = bool(state.shown_cards())
     if has_sessions:  # also while all of them have ended, so that the button to block keeps its place
         label = texts.person_kick_all(count, number(count))
@@ -179,7 +180,7 @@ def _actions(state: PersonState, facts: PersonFacts, actor: Actor) -> None:
         ask, change = (partial(act, uid) for act in (kick_dialog.open_for_sign_in, kick_dialog.open_for_timeouts))
         acts = (
             (texts.require_sign_in(to_ask), "sign-in-all", ask if to_ask else None),
-            (texts.CHANGE_TIMEOUTS, "timeouts-all", change if count else None),
+            (texts.CHANGE_TIMEOUTS, "timeouts-all", change if may_change else None),
         )
         more_actions("more-all", acts)
 

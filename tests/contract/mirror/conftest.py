@@ -94,5 +94,5 @@ def scan(mirror: Mirror) -> None:
     """One whole scan from now on."""
     mirror.turn()
     began = time.monotonic()
-    mirror._next_scan = 0.0
+    mirror._scan_soon()
     until(mirror, lambda: (mirror.looked_at or 0.0) >= began)

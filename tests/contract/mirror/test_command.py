@@ -222,6 +222,27 @@ def test_the_program_mirrors_until_it_is_stopped_and_says_so(site: Site, tmp_pat
     assert "K" in str(Redis.from_url(site.url).config_get("notify-keyspace-events"))
 
 
+def test_the_commands_that_kick_say_what_is_left_to_do_at_the_site(
+    site: Site, run: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site.sign_in("ada", "a1")
+    site.presence.login("own")
+    mirror = site.mirror()
+    scan(mirror)
+    words = ["--by", "sam", "--reason", "test"]
+    for command, who, note in (
+        ("kick", "own", ""),
+        ("kick", "ada", "The mirror deletes the site's own session next, usually within a second.\n"),
+    ):
+        assert main([command, who, *words]) == 0
+        assert capsys.readouterr().out == f"Kicked 1 session of {who}.\n{note}"
+    site.sign_in("eve", "e1")
+    scan(mirror)
+    mirror._report(stopped=True)
+    main(["kick-refs", site.presence.sessions("eve")[0].ref, *words])
+    assert "has not ended yet: it ends when presence mirror works again." in capsys.readouterr().out
+
+
 def test_the_digest_key_is_made_once_or_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     made = read_key({})

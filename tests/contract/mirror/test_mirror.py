@@ -221,6 +221,24 @@ def test_limits_and_timeouts_of_ours_end_no_mirrored_session(site: Site) -> None
     assert site.presence.require_sign_in("ada", by="sam", reason="test").skipped == 4
 
 
+def test_a_change_of_timeouts_leaves_mirrored_sessions_as_they_are(site: Site) -> None:
+    site.sign_in("ada", "a1")
+    own = site.presence.login("ada").session
+    scan(site.mirror())
+    [mirrored] = [each for each in site.presence.sessions("ada") if each.ref != own.ref]
+    with pytest.raises(InvalidArgument, match="the site decides"):
+        site.presence.change_timeouts("ada", mirrored.session_id, idle_timeout=60, by="sam", reason="test")
+    [changed] = site.presence.change_timeouts("ada", idle_timeout=60, by="sam", reason="test")
+    assert changed.ref == own.ref
+    wanted = SessionFilter(uid="ada")
+    preview = site.presence.preview_timeouts(wanted, idle_timeout=50)
+    assert (preview.total, preview.shortened) == (2, 1)
+    site.presence.change_timeouts_where(preview.filter, idle_timeout=50, by="sam", reason="test", expected=2)
+    assert {each.ref: each.idle_timeout for each in site.presence.sessions("ada")} == {
+        own.ref: 50, mirrored.ref: mirrored.idle_timeout,
+    }  # fmt: skip
+
+
 def test_a_session_that_outlived_its_deadline_here_is_listed_again(site: Site) -> None:
     """The mirror was away for longer than a copy outlives the site's session."""
     site.notify(ALL)

@@ -86,6 +86,36 @@ def test_a_key_that_the_site_writes_all_the_time_keeps_no_other_kick_and_is_trie
     assert len(asked) > TRIES, "it was tried in a later turn"
 
 
+@pytest.mark.parametrize("store", ["express", "redis-sessions"])
+def test_a_huge_session_is_neither_read_by_a_scan_nor_at_its_deletion(site: Site, store: str) -> None:
+    huge = "x" * 2_000_000
+
+    def sent() -> int:
+        return int(site.redis.info("stats")["total_net_output_bytes"])
+
+    def write(sid: str, ip: str) -> str:
+        if store == "express":
+            return site.sign_in("ada", sid, ip=ip)
+        key = f"rs:shop:{sid:x>55}Zabc123"
+        site.redis.hset(key, mapping={"id": "ada", "ip": ip, "la": int(time.time()), "ttl": 3600})
+        return key
+
+    before = sent()
+    mirror = site.mirror(store)
+    for sid in "abc":
+        write(sid, huge)
+    key, medium = write("d", "203.0.113.9"), write("e", "x" * 100_000)
+    scan(mirror)
+    assert sent() - before < 1_000_000
+    assert mirror.reconciler.skipped == {"too long": 3}
+    assert len(mirror.reconciler.copies) == 2, "one of 100 kB is read"
+    site.presence.kick("ada", by="sam", reason="test")
+    before = sent()
+    write("d", huge)
+    until(mirror, lambda: not site.redis.exists(key, medium))
+    assert sent() - before < 1_000_000
+
+
 @pytest.mark.parametrize(
     ("store", "prefix", "has"),
     [("spring", "shop:sessions:", "~shop:index:*"), ("redis-sessions", "shop:", "&shop:cache")],

@@ -66,7 +66,7 @@ def test_sessions_are_listed_newest_login_first(app: AppTest, presence: Presence
 @pytest.mark.parametrize(
     ("values", "sentences"),
     [
-        ({"behind": 7.5}, ["Mirrored from the site (`shop :red[x]`)", "A kick also ends the session at the site."]),
+        ({"behind": 7.5}, ["Mirrored from the site (`shop :red[x]`)", "A kick also ends the session at the site"]),
         ({"problem": "away"}, ["The site’s sessions (`shop :red[x]`) cannot be read", "Kicks wait"]),
         ({"stopped": True}, ["The mirror of the site’s sessions (`shop :red[x]`) stopped", "as they were then"]),
     ],

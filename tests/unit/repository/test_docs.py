@@ -36,7 +36,7 @@ pytestmark = pytest.mark.xdist_group("documents")  # they share what they have r
 RUN_HERE = ("README.md", "docs/quickstart.md")
 RUN_ELSEWHERE = {
     "docs/recipes.md": "test_recipes",
-    "docs/moving.md": "test_moving",
+    "docs/mirror.md": "test_moving",
     "docs/frameworks.md": "test_page_blocks",
     "docs/frameworks/jwt.md": "test_frameworks",
     "docs/testing.md": "test_pytest_plugin",

@@ -99,7 +99,7 @@ def _refuse_cached_db(site: SiteStore, store: Store) -> None:
     other = BY_NAME["django-cached-db"]
     prefix = store.prefix + "d_db"
     cursor = 0
-    for _ in range(40):  # 10,000 keys
+    for _ in range(200):  # 10,000 keys
         cursor, keys = site.scan(cursor, prefix, SLICE)
         if keys:
             raise InvalidArgument("--store", f"must be another one. {other.refused}")

@@ -19,6 +19,7 @@ from presence_core.cli.arguments import (
     parse_time,
 )
 from presence_core.cli.commands.staff.timeouts import add_timeouts
+from presence_core.cli.mirrored import site_note
 from presence_core.cli.output import count_of, format_time, how_ended, print_page, print_result
 from presence_core.cli.prompts import confirm_count
 from presence_core.cli.replica_wait import unconfirmed_warning
@@ -83,6 +84,7 @@ def _kick(presence: Presence, args: argparse.Namespace) -> int:
     if result.block:
         lines.append(_block_sentence(result.block))
     lines += [f"{ended.session_id} had already ended{how_ended(ended)}" for ended in result.already_ended]
+    lines += site_note(presence, result.kicked)
     changed = bool(result or args.block_for)
     if changed:
         lines += unconfirmed_warning(presence)
