@@ -59,9 +59,9 @@ def receiving(presence: Presence, issuer: str) -> Iterator[str]:
 
 
 @contextmanager
-def providing(port: int, logout: str) -> Iterator[None]:
+def providing(port: int, logout: str, *others: str, callback: str = CALLBACK) -> Iterator[None]:
     program = shutil.copy(HERE / "oidc_provider.mjs", PLACE)  # next to its packages
-    words = ["node", program, str(port), CALLBACK, logout]
+    words = ["node", program, str(port), callback, logout, *others]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as node:
         assert node.stdout is not None
         try:

@@ -39,7 +39,7 @@ MAX_BODY: Final = 32_768
 ALERT_ABOVE: Final = 600
 """Logouts of an issuer in a minute, above which a warning is logged. None is dropped."""
 
-MAX_HELD: Final = 100
+MAX_HELD: Final = 1_000
 """Tokens of each issuer that wait for its keys to be fetched again."""
 
 _HEADERS: Final = [("Cache-Control", "no-store"), ("Content-Type", "application/json")]
@@ -77,14 +77,6 @@ def digest_of(token: str) -> str:
     return sha256(token.encode()).hexdigest()[:16]
 
 
-class _UnknownKey(TokenRefused):
-    """may_be_new: the keys were not fetched for this token, because they had been a moment ago."""
-
-    def __init__(self, why: str, *, may_be_new: bool) -> None:
-        super().__init__(why)
-        self.may_be_new = may_be_new
-
-
 def _refused(why: TokenRefused, issuer: str, digest: str) -> LogoutResponse:
     _log.warning("A logout token was refused: it %s", why, extra=fields(issuer=issuer, digest=digest))
     return _answer(400, f"The token {why}.")
@@ -120,7 +112,8 @@ class LogoutReceiver:
         self.spool = None if spool is None else Spool(spool)
         self._alert_above, self._clock = alert_above, clock
         self._minutes: dict[str, tuple[int, int]] = {}  # by issuer: the minute, and its logouts
-        self._held: dict[str, Unverified] = {}  # by digest: signed by a key that is not known yet
+        # By digest: tokens of a key that is not known yet, and since when, by the clock of the keys.
+        self._held: dict[str, tuple[Unverified, float]] = {}
 
     def answer(self, method: str, content_type: str, body: bytes | None) -> ClientCalls[LogoutResponse]:
         """Answer a request. ``body``: None if it is longer than MAX_BODY."""
@@ -146,10 +139,12 @@ class LogoutReceiver:
     def _retry_held(self, now: float) -> ClientCalls[None]:
         """The first of an issuer fetches its keys; what is not signed by one of these is refused for good."""
         may_fetch = {issuer for issuer, keys in self._keys.items() if keys.waits() == 0}
-        for digest, token in list(self._held.items()):
+        for digest, (token, since) in list(self._held.items()):
             if token.issuer in may_fetch or self._keys[token.issuer].find(token.kid):
                 self._held.pop(digest, None)
-                yield from self._take(token, self._issuers[token.issuer], digest, now, is_held=True)
+                answer = yield from self._take(token, self._issuers[token.issuer], digest, now, since)
+                if answer.status == 503:
+                    self._held[digest] = token, since
 
     def _retry_spool(self, spool: Spool) -> ClientCalls[None]:
         for name, kept in (yield Blocking(spool.read)):
@@ -172,19 +167,19 @@ class LogoutReceiver:
                 raise TokenRefused("is of an issuer that is not configured")
         except TokenRefused as refused:
             return _refused(refused, "", digest)
-        return (yield from self._take(token, issuer, digest, now))
+        return (yield from self._take(token, issuer, digest, now, self._keys[token.issuer].now()))
 
     def _take(
-        self, token: Unverified, issuer: Issuer, digest: str, now: float, *, is_held: bool = False
+        self, token: Unverified, issuer: Issuer, digest: str, now: float, since: float
     ) -> ClientCalls[LogoutResponse]:
+        """since: when the token came, by the clock of the keys."""
         extra = fields(issuer=issuer.name, digest=digest)
         try:
             logout = yield from self._verify(token, issuer, now)
-        except _UnknownKey as unknown:
-            if unknown.may_be_new and not is_held:
-                self._hold(token, digest)
-            return _refused(unknown, issuer.name, digest)
         except TokenRefused as refused:
+            keys = self._keys[issuer.issuer]
+            if not keys.find(token.kid) and not keys.are_of(since):
+                self._hold(token, digest, since)
             return _refused(refused, issuer.name, digest)
         except KeysUnavailable:
             _log.error("A logout was not verified: no keys", extra=extra)
@@ -207,20 +202,19 @@ class LogoutReceiver:
         if token.algorithm not in issuer.algorithms:  # before any fetch
             raise TokenRefused("is signed by an algorithm that is not allowed")
         keys = self._keys[issuer.issuer]
-        must_fetch = keys.must_fetch(token.kid)
-        if must_fetch:
+        if keys.must_fetch(token.kid):
             yield Blocking(lambda: keys.fetch(token.kid), keys)
         found = keys.find(token.kid)
         if not found:
-            raise _UnknownKey("is not signed by a key of its issuer", may_be_new=not must_fetch)
+            raise TokenRefused("is not signed by a key of its issuer")
         for key in found[:-1]:
             with contextlib.suppress(WrongSignature):
                 return verify(token, issuer, key, now)
         return verify(token, issuer, found[-1], now)
 
-    def _hold(self, token: Unverified, digest: str) -> None:
-        if sum(held.issuer == token.issuer for held in self._held.values()) < MAX_HELD:
-            self._held[digest] = token
+    def _hold(self, token: Unverified, digest: str, since: float) -> None:
+        if sum(held.issuer == token.issuer for held, _ in self._held.values()) < MAX_HELD:
+            self._held[digest] = token, since
 
     def _keep(
         self, logout: LogoutToken, digest: str, issuer: Issuer, error: PresenceError

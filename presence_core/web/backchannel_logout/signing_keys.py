@@ -118,6 +118,14 @@ class SigningKeys:
         keys = self._keys.keys if self._keys else []
         return [key for key in keys if kid is None or key.kid == kid][:MOST_TRIED]
 
+    def now(self) -> float:
+        """By the clock of this object."""
+        return self._clock()
+
+    def are_of(self, moment: float) -> bool:
+        """Whether they were fetched after this moment."""
+        return self._fetched > moment
+
     def waits(self) -> float:
         """Seconds until ``fetch`` may ask for a key that is not known."""
         return max(0.0, self._tried + AGAIN_SECONDS - self._clock())

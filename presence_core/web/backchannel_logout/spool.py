@@ -6,6 +6,7 @@ import contextlib
 import json
 import logging
 import os
+import threading
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ class Spool:
             raise InvalidArgument("spool", f"must be a folder that can be written: {error.strerror}") from None
         if not self._folder.is_dir() or not os.access(self._folder, os.W_OK | os.X_OK):
             raise InvalidArgument("spool", "must be a folder that can be written")
+        self._lock = threading.Lock()
         self.waiting = len(self.read())
 
     def add(self, digest: str, logout: dict[str, Any]) -> bool:
@@ -44,7 +46,9 @@ class Spool:
                 json.dump(logout, out)
                 out.flush()
                 os.fsync(out.fileno())
-            new.replace(path)
+            with self._lock:
+                self.waiting += not path.exists()
+                new.replace(path)
             folder = os.open(self._folder, os.O_RDONLY)
             try:
                 os.fsync(folder)
@@ -53,7 +57,6 @@ class Spool:
         except OSError as error:
             _log.error("The spool of logouts cannot be written: %s", error)
             return False
-        self.waiting += 1
         return True
 
     def read(self) -> list[tuple[str, dict[str, Any]]]:
@@ -62,15 +65,20 @@ class Spool:
         for path in self._folder.glob("*.json"):
             with contextlib.suppress(OSError, ValueError):
                 found.append((path.stat().st_mtime, path.name, json.loads(path.read_bytes())))
-        self.waiting = len(found)
+        with self._lock:
+            self.waiting = len(found)
         return [(name, logout) for _, name, logout in sorted(found, key=lambda item: item[:2])]
 
     def remove(self, name: str) -> None:
         (self._folder / name).unlink(missing_ok=True)
-        self.waiting -= 1
+        self._count_down()
 
     def set_aside(self, name: str) -> None:
         """For the operator to look at: it is not read again."""
         with contextlib.suppress(OSError):
             (self._folder / name).rename(self._folder / f"{name}.failed")
-        self.waiting -= 1
+        self._count_down()
+
+    def _count_down(self) -> None:
+        with self._lock:
+            self.waiting -= 1

@@ -23,7 +23,6 @@ import pytest
 from presence_core import AsyncPresence, InvalidArgument, Presence, Settings
 from presence_core.drive_generators import drive
 from presence_core.web.backchannel_logout import Issuer, LogoutReceiver, read_issuers
-from presence_core.web.backchannel_logout import receiver as receiver_module
 from presence_core.web.backchannel_logout import signing_keys as keys_module
 from presence_core.web.backchannel_logout.asgi import BackchannelLogout as AsgiLogout
 from presence_core.web.backchannel_logout.receiver import LogoutResponse
@@ -205,14 +204,14 @@ def test_a_token_of_a_new_key_is_tried_again_when_the_keys_may_be_fetched_again(
     for keys in receiver._keys.values():
         keys._clock = lambda: now[0]
     with Provider() as thief:
-        for number in range(2 * receiver_module.MAX_HELD):
+        for number in range(101):
             junk = thief.logout_token({"kid": f"k{number}"}, iss=provider.url, sub="ada")
             assert _send(p, receiver, junk).status == 400
             if number == 50:
                 provider.use_new_key("two")
                 assert _send(p, receiver, provider.logout_token(sub="ada")).status == 400
     try:
-        assert len(receiver._held) == receiver_module.MAX_HELD
+        assert len(receiver._held) == 102
         assert drive(receiver.retry(), lambda step: step(p)), "not before a minute"
         assert p.validate(login)
         now[0] += 61
@@ -220,6 +219,29 @@ def test_a_token_of_a_new_key_is_tried_again_when_the_keys_may_be_fetched_again(
         assert not drive(receiver.retry(), lambda step: step(p))
         assert not p.validate(login)
         assert provider.fetches == before + 1
+    finally:
+        provider.use_new_key("one")
+
+
+@on("valkey-sync")
+def test_a_token_waits_on_while_the_keys_or_redis_are_away(p: P, provider: Provider) -> None:
+    now = [1000.0]
+    receiver, login = LogoutReceiver([_issuer(provider)]), p.login("ada", idp=_link(provider)).token
+    [keys] = receiver._keys.values()
+    keys._clock = lambda: now[0]
+    away = Presence.from_url(f"redis://127.0.0.1:{free_port()}", Settings(timeout=0.2))
+    assert _send(p, receiver, provider.logout_token(sub="eve")).status == 200, "the keys are known now"
+    provider.use_new_key("two")
+    try:
+        now[0] += 61
+        keys._uri, uri = f"http://127.0.0.1:{free_port()}/jwks", keys._uri
+        assert _send(p, receiver, provider.logout_token(sub="ada")).status == 400, "the fetch has failed"
+        keys._uri = uri
+        now[0] += 61
+        assert drive(receiver.retry(), lambda step: step(away)), "Redis is away"
+        assert p.validate(login)
+        assert not drive(receiver.retry(), lambda step: step(p))
+        assert not p.validate(login)
     finally:
         provider.use_new_key("one")
 
