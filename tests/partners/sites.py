@@ -6,9 +6,8 @@ peer has sent. A test names the peer in a header, as it calls from one machine.
 
 from __future__ import annotations
 
-import os
+import json
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -23,12 +22,15 @@ from presence_core import Presence, Settings
 from presence_core.web.service.api_keys import make_key
 from tests.partners.packages import MODULES
 from tests.support.servers import HOST, Server, free_port
-from tests.web.frameworks.test_frameworks import BLOCKS, DJANGO, PREPARE, ROOT, running
+from tests.web.framework_pages import django_project
+from tests.web.framework_pages.printed import blocks
+from tests.web.frameworks.test_frameworks import ROOT, running
 from tests.web.service.process import served
 from tests.web.service.test_node import BLOCKS as NODE_BLOCKS
 
-USERS: Final = ("ada", "eve", "bob")
-PASSWORD: Final = "secret"
+USERS: Final = ("ada", "eve")
+PASSWORD: Final = "correct horse"
+KEY: Final = "a key that only this test has"
 
 _NGINX: Final = """
 master_process off;
@@ -89,51 +91,61 @@ class Site:
     """A running site."""
 
     url: str
-    by_form: bool = False  #: it has passwords, and user ids that are numbers
+    by_form: bool = False  #: it has a form, passwords and a page at ``/``; others have JSON at ``/me``
+    has_numbers: bool = False  #: it is Django: its user ids are numbers, and its forms have a CSRF token
 
     def browser(self, peer: str = "203.0.113.9", **headers: str) -> Browser:
         return Browser(self.url, peer, headers={name.replace("_", "-"): value for name, value in headers.items()})
 
     def sign_in(self, browser: Browser, who: str) -> httpx.Response:
+        if self.has_numbers:
+            return django_project.sign_in(browser, who)
         if self.by_form:
             return browser.ask("POST", "/sign-in", {"who": who, "password": PASSWORD})
         return browser.ask("POST", f"/sign-in?who={who}")
 
     def uid(self, who: str) -> str:
-        return str(USERS.index(who) + 1) if self.by_form else who
+        return str(USERS.index(who) + 1) if self.has_numbers else who
+
+    def sign_out(self, browser: Browser) -> httpx.Response:
+        return django_project.sign_out(browser) if self.has_numbers else browser.ask("POST", "/sign-out")
+
+    @property
+    def page(self) -> str:
+        """The address of the page that needs a session."""
+        return "/" if self.by_form else "/me"
+
+    def shows(self, browser: Browser, who: str) -> bool:
+        """Whether the page greets this user."""
+        text = browser.ask("GET", self.page).text
+        return f"Hello {who}." in text if self.page == "/" else json.loads(text) == {"uid": self.uid(who)}
 
 
 @contextmanager
 def fastapi(server: Server, directory: Path) -> Iterator[int]:
     """uvicorn itself replaces the peer by the address of the header, from proxies on this machine."""
-    port = _write(directory, "mysite.py", BLOCKS["fastapi"])
-    with running("uvicorn", "mysite:app", f"--port={port}", directory=directory, port=port, server=server):
+    port = _write(directory, "mysite.py", blocks("fastapi")["mysite.py"])
+    words = ["uvicorn", "mysite:app", f"--port={port}"]
+    with running(*words, directory=directory, port=port, server=server, SITE_KEY=KEY):
         yield port
 
 
 @contextmanager
 def flask(server: Server, directory: Path) -> Iterator[int]:
-    port = _write(directory, "mysite.py", BLOCKS["flask"].replace("Rules(", f'Rules(trusted_proxies=("{HOST}",), ', 1))
-    with running("flask", "--app", "mysite", "run", "--port", str(port), directory=directory, port=port, server=server):
+    code = blocks("flask")["mysite.py"].replace("Rules(", f'Rules(trusted_proxies=("{HOST}",), ', 1)
+    port = _write(directory, "mysite.py", code)
+    words = ["flask", "--app", "mysite", "run", "--port", str(port)]
+    with running(*words, directory=directory, port=port, server=server, SITE_KEY=KEY):
         yield port
 
 
 @contextmanager
 def django(server: Server, directory: Path) -> Iterator[int]:
-    settings = (DJANGO + BLOCKS["django"]).replace("tests.web.frameworks.django_site", "myviews")
-    _write(directory, "myviews.py", BLOCKS["django-views"])
-    port = _write(directory, "mysettings.py", settings.replace("10.0.0.0/8", HOST))
-    others = [f'User.objects.create_user("{who}", password="{PASSWORD}")' for who in USERS[1:]]
-    environ = {"DJANGO_SETTINGS_MODULE": "mysettings", "DJANGO_SUPERUSER_PASSWORD": PASSWORD}
-    path = os.pathsep.join([str(directory), str(ROOT)])
-    code = "\n".join([PREPARE, "from django.contrib.auth.models import User", *others])
-    subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=directory, check=True, capture_output=True,
-        env={**os.environ, "PYTHONPATH": path, "PRESENCE_REDIS_URL": server.url, **environ},
-    )  # fmt: skip
-    words = ["django", "runserver", "--noreload", f"{HOST}:{port}"]
-    with running(*words, directory=directory, port=port, server=server, **environ):
+    django_project.make_project(directory, {"PRESENCE_REDIS_URL": server.url})
+    settings, port = directory / "mysite" / "settings.py", free_port()
+    settings.write_text(settings.read_text("utf-8").replace("10.0.0.0/8", HOST), "utf-8")
+    words = ["manage.py", "runserver", "--noreload", f"{HOST}:{port}"]
+    with running(*words, program=(sys.executable,), directory=directory, port=port, server=server):
         yield port
 
 
@@ -175,7 +187,7 @@ def behind_a_proxy(name: str, server: Server, directory: Path) -> Iterator[Site]
         (places[1] / "nginx.conf").write_text(conf, "utf-8")
         words = ["-p", str(places[1]), "-c", "nginx.conf", "-e", "stderr"]
         with running(*words, program=("nginx",), directory=places[1], port=port, server=server):
-            yield Site(f"http://{HOST}:{port}", by_form=name == "django")
+            yield Site(f"http://{HOST}:{port}", by_form=name != "express-session", has_numbers=name == "django")
 
 
 def _write(directory: Path, name: str, code: str) -> int:

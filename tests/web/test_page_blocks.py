@@ -1,4 +1,4 @@
-"""The blocks of own_client.md, cors.md, mirror.md, logging.md and others run as they are printed, on a real server."""
+"""The blocks of frameworks.md, mirror.md, logging.md and others run as they are printed, on a real server."""
 
 from __future__ import annotations
 
@@ -50,11 +50,10 @@ def run(code: str, page: str, **names: Any) -> dict[str, Any]:
 
 
 def test_every_block_of_these_pages_is_tested() -> None:
-    pages = ("own_client.md", "cors.md", "logging.md", "odd_logins.md", "on_behalf.md", "places.md",
+    pages = ("frameworks.md", "logging.md", "odd_logins.md", "on_behalf.md", "places.md",
              "timeouts.md", "identity_provider.md")  # fmt: skip
     assert [set(blocks(page)) for page in pages] == [
         {"client", "asyncio"},
-        {"cors"},
         {"traces"},
         {"device"},
         {"behalf"},
@@ -69,7 +68,7 @@ def test_every_block_of_these_pages_is_tested() -> None:
 
 @pytest.mark.parametrize("block", ["client", "asyncio"])
 def test_a_client_of_the_site_is_used_and_not_closed(block: str, server: Server) -> None:
-    run(blocks("own_client.md")[block], "docs/own_client.md", URL=server.url)
+    run(blocks("frameworks.md")[block], "docs/frameworks.md", URL=server.url)
     with Presence.from_url(server.url, Settings("shop" if block == "client" else "online")) as presence:
         assert [session.uid for session in presence.sessions("ada")] == ["ada"]
         presence.kick("ada", by="test", reason="test")
@@ -95,7 +94,7 @@ def test_a_page_of_another_origin_gets_its_preflight_and_reads_why_it_is_refused
     server: Server, presence: Presence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
-    site = run(blocks("cors.md")["cors"], "docs/cors.md")
+    site = run(blocks("frameworks/fastapi.md")["cors"], "docs/frameworks/fastapi.md")
     shop = {"Origin": "https://shop.example"}
     token = presence.login("ada").token
     with TestClient(site["app"]) as client:

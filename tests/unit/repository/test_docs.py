@@ -27,7 +27,7 @@ from tests.conftest import Bed, on
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = sorted(
     path.relative_to(ROOT).as_posix()
-    for pattern in ("*.md", "docs/*.md", "benchmarks/*.md")
+    for pattern in ("*.md", "docs/*.md", "docs/frameworks/*.md", "benchmarks/*.md")
     for path in ROOT.glob(pattern)
 )
 
@@ -37,11 +37,15 @@ RUN_HERE = ("README.md", "docs/quickstart.md")
 RUN_ELSEWHERE = {
     "docs/recipes.md": "test_recipes",
     "docs/mirror.md": "test_moving",
-    "docs/frameworks.md": "test_frameworks",
+    "docs/frameworks.md": "test_page_blocks",
+    "docs/frameworks/jwt.md": "test_frameworks",
     "docs/testing.md": "test_pytest_plugin",
     "docs/fresh_authentication.md": "test_authentication",
-    "docs/own_client.md": "test_page_blocks",
-    "docs/cors.md": "test_page_blocks",
+    "docs/frameworks/fastapi.md": "test_site_pages",
+    "docs/frameworks/django.md": "test_django_page",
+    "docs/frameworks/flask.md": "test_site_pages",
+    "docs/frameworks/asgi_wsgi.md": "test_asgi_wsgi_page",
+    "docs/frameworks/channels_celery.md": "test_django_connections",
     "docs/logging.md": "test_page_blocks",
     "docs/odd_logins.md": "test_page_blocks",
     "docs/on_behalf.md": "test_page_blocks",

@@ -169,7 +169,7 @@ def test_every_address_of_the_service_is_on_its_page_with_all_its_fields() -> No
 
 def test_every_page_has_one_place_in_the_navigation() -> None:
     """A new page needs a line in docs/site/zensical.toml."""
-    written = {path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]}
+    written = {path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]}
     generated = {f"{site.REFERENCE}/{name}.md" for name in pages()}
     places = site.nav_pages()
     assert len(places) == len(set(places))

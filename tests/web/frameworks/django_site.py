@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from pathlib import Path
 from typing import Any
 
 import django
 from django.apps import apps
 from django.conf import settings
 
+from tests.web.framework_pages.printed import blocks
+
 PASSWORD = "correct horse battery"
-DOCUMENT = Path(__file__).parents[3] / "docs" / "frameworks.md"
 
 
 AT_ONCE: list[asyncio.Event] = []
 """The requests that wait for each other."""
-
-
-def block(name: str) -> str:
-    """A block of docs/frameworks.md, as printed."""
-    [text] = re.findall(rf"^```python {name}\n(.*?)^```", DOCUMENT.read_text("utf-8"), re.M | re.S)
-    return str(text)
 
 
 def configure(redis_url: str, namespace: str) -> None:
@@ -59,7 +52,7 @@ def configure(redis_url: str, namespace: str) -> None:
             PRESENCE_SETTINGS={"namespace": namespace},
         )  # fmt: skip
         django.setup()
-        exec(compile(block("django-admin"), "docs/frameworks.md, django-admin", "exec"), {})
+        exec(compile(blocks("django")["admin.py"], "docs/frameworks/django.md, admin.py", "exec"), {})
         from django.core.management import call_command
 
         call_command("migrate", verbosity=0)

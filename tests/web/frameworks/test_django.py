@@ -21,6 +21,7 @@ from presence_core.web.rules import hashed_id
 from tests.support.fair_clock import PATIENT
 from tests.support.programs.oidc_provider import CLIENT, Provider
 from tests.support.servers import KEEPS_ALL, Server, missing, redis_binary, valkey_binary, wait_for
+from tests.web.framework_pages.printed import blocks
 from tests.web.frameworks import django_site
 from tests.web.frameworks.django_site import PASSWORD
 
@@ -505,37 +506,41 @@ def test_signing_in_again_in_one_browser_leaves_one_session(presence: Presence) 
     assert client.get("/").content.startswith(b"eve ")
 
 
-def test_the_views_of_the_page_run_as_printed(presence: Presence) -> None:
+def test_the_urls_of_the_page_run_as_printed(presence: Presence) -> None:
     from django.test import override_settings
 
-    views: dict[str, Any] = {"__name__": "mysite"}
-    exec(compile(django_site.block("django-views"), "docs/frameworks.md, django-views", "exec"), views)
-    urls: Any = ModuleType("mysite_urls")
-    urls.urlpatterns = views["urlpatterns"]
+    printed = blocks("django")
+    urls, answers = ModuleType("mysite_urls"), ModuleType("mysite_answers")
+    exec(compile(printed["urls.py"], "docs/frameworks/django.md, urls.py", "exec"), vars(urls))
+    exec(compile(printed["answers.py"], "docs/frameworks/django.md, answers.py", "exec"), vars(answers))
     refused = {"public": ("/sign-in",), "anonymous": "refuse"}
-    with override_settings(ROOT_URLCONF=urls):
+
+    def form(client: Any, who: str = "ada", password: str = PASSWORD) -> Any:
+        return client.post("/sign-in", {"username": who, "password": password})
+
+    with override_settings(ROOT_URLCONF=urls, LOGIN_REDIRECT_URL="/"):
         client = browser()
-        assert client.get("/me").headers["Location"] == "/sign-in?next=/me", "an anonymous visitor"
-        assert sign_in(client, password="wrong").status_code == 403
+        assert client.get("/").headers["Location"] == "/sign-in?next=/", "an anonymous visitor"
+        assert form(client, password="wrong").status_code == 200
         for _ in range(2):  # the second one too leaves one session
             old = client.cookies["sessionid"].value if "sessionid" in client.cookies else None
-            assert sign_in(client).content == b"in"
-            assert client.get("/me").json() == {"uid": uid("ada")}
+            assert form(client).headers["Location"] == "/"
+            assert b"Hello ada." in client.get("/").content
             assert len(presence.sessions(uid("ada"))) == 1
             assert client.cookies["sessionid"].value != old
-        assert sign_in(client, "eve").content == b"in"
+        assert form(client, "eve").status_code == 302
         assert (presence.sessions(uid("ada")), len(presence.sessions(uid("eve")))) == ([], 1)
-        assert client.get("/sign-out").content == b"out"
-        assert presence.sessions(uid("eve")) == []
-        assert client.get("/sign-out").content == b"out"
-        with override_settings(PRESENCE_ON_ENDED=views["please_sign_in"], PRESENCE_RULES=refused):
-            anonymous = client.get("/me")
+        for _ in range(2):
+            assert client.post("/sign-out").status_code < 400
+            assert presence.sessions(uid("eve")) == []
+        with override_settings(PRESENCE_ON_ENDED=answers.please_sign_in, PRESENCE_RULES=refused):
+            anonymous = client.get("/")
             assert (anonymous.status_code, anonymous.content) == (401, b"Please sign in.")
-            sign_in(client)
+            form(client)
             presence.kick(uid("ada"), by="sam", reason="test", message="Please call us.")
-            assert client.get("/me").content == b"Please call us."
+            assert client.get("/").content == b"Please call us."
             presence.block(uid("ada"), by="sam", reason="test", message="On hold.")
-            blocked = sign_in(client)
+            blocked = form(client)
             assert (blocked.status_code, b"On hold." in blocked.content) == (403, True)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from presence_core import Presence, Settings, Worker
 from tests.support.soak import size
-from tests.web.frameworks.django_site import block
+from tests.web.framework_pages.printed import blocks
 from tests.web.frameworks.test_django import presence, server
 from tests.web.frameworks.test_frameworks import DJANGO, ROOT
 
@@ -23,7 +23,7 @@ __all__ = ["presence", "server"]  # the fixtures
 
 def run(directory: Path, *words: str, settings: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
     """``manage.py`` of a site with the settings of the document and these."""
-    (directory / "mysettings.py").write_text(DJANGO + block("django") + settings, "utf-8")
+    (directory / "mysettings.py").write_text(DJANGO + blocks("django")["settings.py"] + settings, "utf-8")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PRESENCE_")}
     return subprocess.run(
         [sys.executable, "-m", "django", *words],
@@ -156,7 +156,7 @@ def test_the_tests_of_a_site_never_touch_its_store(
 ) -> None:
     presence.login("1", name="a real visitor")
     before = sorted(server.command("KEYS", "*"))
-    code = block("django-tests")
+    code = blocks("django")["tests.py"]
     for number in (1, 2):
         (tmp_path / f"test_{number}.py").write_text(code, "utf-8")
     (tmp_path / "test_3.py").write_text(OVERRIDE, "utf-8")

@@ -1,13 +1,10 @@
-"""The ten lines for each framework, taken from docs/frameworks.md and run unchanged, on real servers."""
+"""The lines of docs/frameworks/jwt.md, and what the sites of the frameworks share, on real servers."""
 
 from __future__ import annotations
 
 import asyncio
 import http.client
-import json
 import os
-import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -31,14 +28,14 @@ from websockets.sync.client import connect
 
 from presence_core import InvalidArgument, LoginRefused, Presence, Settings
 from presence_core.web import asgi, wsgi
-from presence_core.web.cookies import DEVICE_COOKIE
+from presence_core.web.rules import Rules
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import HOST, Server, free_port, missing, redis_binary, valkey_binary, wait_for
-from tests.support.soak import size
+from tests.web.framework_pages.printed import blocks
 
 ROOT = Path(__file__).parents[3]
-DOCUMENT = (ROOT / "docs/frameworks.md").read_text("utf-8")
-BLOCKS = dict(re.findall(r"^```python ([\w-]+)\n(.*?)^```", DOCUMENT, re.M | re.S))
+BLOCKS = blocks("jwt")
+SITES = {page: blocks(page)["mysite.py"] for page in ("fastapi", "flask")}
 
 
 @pytest.fixture(scope="module")
@@ -106,89 +103,32 @@ def running(
     assert "Traceback" not in log.read_text()
 
 
-def test_every_framework_of_the_page_is_tested() -> None:
-    elsewhere = {"django-admin", "django-tests", "django-views"}  # test_django_admin, test_django_project, test_django
-    assert set(BLOCKS) == {"fastapi", "flask", "django", "jwt", "refresh", "tabs", "webhooks", "receiver"} | elsewhere
-    assert len(BLOCKS) == DOCUMENT.count("\n```python")
+def test_every_block_of_the_page_is_tested_and_short() -> None:
+    assert set(BLOCKS) == {"jwt", "refresh", "tabs", "webhooks", "receiver"}
     for name, block in BLOCKS.items():
         lines = [line for line in block.splitlines() if line and not line.startswith(("import ", "from "))]
         assert len(lines) <= 24, name
 
 
-@pytest.mark.parametrize("framework", ["fastapi", "flask"])
-def test_the_lines_for_fastapi_and_flask(framework: str, server: Server, presence: Presence, tmp_path: Path) -> None:
-    (tmp_path / "mysite.py").write_text(BLOCKS[framework], "utf-8")
-    port = free_port()
-    arguments = {
-        "fastapi": ["uvicorn", "mysite:app", f"--port={port}"],
-        "flask": ["flask", "--app", "mysite", "run", "--port", str(port)],
-    }[framework]
-    with running(*arguments, directory=tmp_path, port=port, server=server):
-        status, _, body = ask(port, "GET", "/me")
-        assert (status, body) == (401, "Please sign in."), "an anonymous visitor"
-        status, headers, _ = ask(port, "POST", f"/sign-in?who={framework}", user_agent="Firefox")
-        assert status < 300
-        cookie = cookie_of(headers)
-        assert "HttpOnly; Secure; SameSite=Lax" in headers["Set-Cookie"]
-        [first] = presence.sessions(framework)
-        assert (first.ip, first.user_agent) == ("127.0.0.1", "Firefox")
-        [device] = [value for value in headers.get_all("Set-Cookie", []) if value.startswith(DEVICE_COOKIE)]
-        assert "Max-Age=34560000; HttpOnly; Secure; SameSite=Lax" in device
-        status, _, body = ask(port, "GET", "/me", cookie=cookie)
-        assert (status, json.loads(body)) == (200, {"uid": framework})
-        assert ask(port, "GET", "/me", authorization=f"Bearer {cookie.partition('=')[2]}")[0] == 200
-        # A second sign-in of the same browser.
-        _, headers, _ = ask(port, "POST", f"/sign-in?who={framework}", cookie=f"{cookie}; {device.partition(';')[0]}")
-        [second] = presence.sessions(framework)
-        assert (second.session_id != first.session_id, second.new_device) == (True, False)
-        assert [end.reason for end in presence.ended(framework)] == ["logout"]
-        assert ask(port, "GET", "/me", cookie=cookie)[0] == 401
-        # Another user signs in, in the same browser; and the first one in another browser.
-        _, others, _ = ask(port, "POST", "/sign-in?who=eve", cookie=cookie_of(headers))
-        assert presence.sessions(framework) == []
-        _, headers, _ = ask(port, "POST", f"/sign-in?who={framework}")
-        assert presence.sessions(framework)[0].new_device
-        # Sign out.
-        status, cleared, _ = ask(port, "POST", "/sign-out", cookie=cookie_of(others))
-        assert (status < 300, presence.sessions("eve")) == (True, [])
-        assert "presence=; Path=/; Max-Age=0; " in cleared["Set-Cookie"]
-        assert ask(port, "POST", "/sign-out", cookie=cookie_of(others))[0] < 300, "a second time"
-        assert ask(port, "POST", "/sign-out")[0] < 300, "an anonymous visitor"
-        # A kicked visitor, and a blocked one.
-        presence.kick(framework, by="sam", reason="test", message="Please call us.")
-        status, _, body = ask(port, "GET", "/me", cookie=cookie_of(headers))
-        assert (status, body) == (401, "Please call us.")
-        presence.block(framework, by="sam", reason="test", message="Your account is on hold.")
-        status, headers, body = ask(port, "POST", f"/sign-in?who={framework}")
-        assert (status, headers["Content-Type"]) == (403, "application/problem+json")
-        assert (json.loads(body)["code"], json.loads(body)["block"]["until"]) == ("blocked", None)
-        assert (
-            json.loads(body)["message"] == "Your account is on hold. Signing in is blocked until our staff unblock it."
-        )
-
-
-def cookie_of(headers: http.client.HTTPMessage) -> str:
-    """The cookie with the token, as a browser sends it back."""
-    [cookie] = [value for value in headers.get_all("Set-Cookie", []) if value.startswith("presence=")]
-    return cookie.partition(";")[0]
-
-
 @pytest.mark.soak
 def test_a_visitor_over_a_unix_socket_has_no_address(server: Server, presence: Presence, tmp_path: Path) -> None:
-    (tmp_path / "mysite.py").write_text(BLOCKS["fastapi"], "utf-8")
-    path = str(tmp_path / "s")
-    with running("uvicorn", "mysite:app", f"--uds={path}", directory=tmp_path, port=path, server=server):
-        status, headers, _ = ask(path, "POST", "/sign-in?who=uma")
-        assert status == 200
-        assert ask(path, "GET", "/me", cookie=headers["Set-Cookie"].partition(";")[0])[0] == 200
-        [session] = presence.sessions("uma")
+    (tmp_path / "mysite.py").write_text(SITES["fastapi"], "utf-8")
+    path, form = str(tmp_path / "s"), urlencode({"who": "ada", "password": "correct horse"})
+    with running(
+        "uvicorn", "mysite:app", f"--uds={path}", directory=tmp_path, port=path, server=server, SITE_KEY="k" * 32
+    ):
+        status, headers, _ = ask(path, "POST", "/sign-in", form, content_type="application/x-www-form-urlencoded")
+        assert status == 303
+        assert ask(path, "GET", "/", cookie=headers["Set-Cookie"].partition(";")[0])[0] == 200
+        [session] = presence.sessions("ada")
         assert (session.ip, session.last_ip) == (None, None)
 
 
 def lines(framework: str, server: Server, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
+    monkeypatch.setenv("SITE_KEY", "k" * 32)
     site: dict[str, Any] = {"__name__": "mysite"}
-    exec(compile(BLOCKS[framework], "docs/frameworks.md", "exec"), site)
+    exec(compile(SITES[framework], f"docs/frameworks/{framework}.md", "exec"), site)
     return site
 
 
@@ -200,20 +140,39 @@ def run_in(client: TestClient, close: Any) -> None:
 def test_a_site_is_tested_with_the_test_client_of_its_framework(
     server: Server, presence: Presence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    peers: dict[str, Any] = {"tess": ("testclient", 1), "uma": None}  # None: of a Unix socket
+    peers: dict[str, Any] = {"ada": ("testclient", 1), "eve": None}  # None: of a Unix socket
     for who, peer in peers.items():
         site = lines("fastapi", server, monkeypatch)
         with TestClient(site["app"], base_url="https://testserver", client=peer) as client:
-            assert client.post(f"/sign-in?who={who}").status_code == 200
-            assert client.get("/me").json() == {"uid": who}
+            form = {"who": who, "password": "correct horse"}
+            assert f"Hello {who}." in client.post("/sign-in", data=form).text
             run_in(client, site["presence"].close)
     site = lines("flask", server, monkeypatch)
-    answer = (
-        site["app"].test_client().post("/sign-in?who=finn", environ_overrides={"REMOTE_ADDR": ""})
-    )  # gunicorn --bind unix:
-    assert answer.status_code == 204
+    form = {"who": "ada", "password": "correct horse"}
+    answer = site["app"].test_client().post("/sign-in", data=form, environ_overrides={"REMOTE_ADDR": ""})
+    assert answer.status_code == 303, "gunicorn --bind unix:"
     site["presence"].close()
-    assert [presence.sessions(who)[0].ip for who in (*peers, "finn")] == [None, None, None]
+    assert [session.ip for who in peers for session in presence.sessions(who)] == [None, None, None]
+
+
+def test_flask_answers_a_refused_login_with_a_problem_if_the_site_asks_for_it(presence: Presence) -> None:
+    app = flask.Flask("site")
+    rules = Rules(public=("/sign-in",))
+    app.wsgi_app = wsgi.PresenceMiddleware(app.wsgi_app, presence, rules=rules)  # type: ignore[method-assign]
+    app.register_error_handler(LoginRefused, wsgi.login_refused)
+
+    @app.post("/sign-in")
+    def begin() -> flask.Response:
+        response = flask.Response()
+        wsgi.sign_in(response, flask.request, "finn")
+        return response
+
+    presence.block("finn", by="sam", reason="test", message="Your account is on hold.")
+    answer = app.test_client().post("/sign-in")
+    assert (answer.status_code, answer.headers["Content-Type"]) == (403, "application/problem+json")
+    assert answer.json is not None
+    assert (answer.json["code"], answer.json["block"]["until"]) == ("blocked", None)
+    assert answer.json["message"] == "Your account is on hold. Signing in is blocked until our staff unblock it."
 
 
 @pytest.mark.parametrize("place", ["inside", "outside"])
@@ -225,10 +184,10 @@ def test_a_page_of_another_origin_passes_its_preflight(
     site["app"].user_middleware.insert(0 if place == "outside" else 1, cors)
     headers = {"Origin": "https://shop.example", "Access-Control-Request-Method": "GET"}
     with TestClient(site["app"]) as client:
-        answer = client.options("/me", headers=headers)
+        answer = client.options("/", headers=headers)
         assert (answer.status_code, answer.headers["Access-Control-Allow-Origin"]) == (200, "https://shop.example")
-        refused = client.get("/me", headers={"Origin": "https://shop.example"})
-        assert (refused.status_code, "Access-Control-Allow-Origin" in refused.headers) == (401, place == "outside")
+        refused = client.get("/", headers={"Origin": "https://shop.example"}, follow_redirects=False)
+        assert (refused.status_code, "Access-Control-Allow-Origin" in refused.headers) == (303, place == "outside")
         run_in(client, site["presence"].close)
 
 
@@ -297,63 +256,10 @@ call_command("createsuperuser", interactive=False, username="ada", email="a@exam
 ENVIRON = {"DJANGO_SETTINGS_MODULE": "mysettings", "DJANGO_SUPERUSER_PASSWORD": "secret"}
 
 
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Django site with its tables and a user."""
-    directory = tmp_path_factory.mktemp("django")
-    (directory / "mysettings.py").write_text(DJANGO + BLOCKS["django"], "utf-8")
-    path = os.pathsep.join([str(directory), str(ROOT)])
-    subprocess.run(
-        [sys.executable, "-c", PREPARE],
-        cwd=directory, env={**os.environ, "PYTHONPATH": path, **ENVIRON}, check=True, capture_output=True,
-    )  # fmt: skip
-    return directory
-
-
-@pytest.mark.parametrize("interface", size(["asgi"], ["wsgi", "asgi"]))
-def test_the_lines_for_django(
-    server: Server, presence: Presence, prepared: Path, tmp_path: Path, interface: str
-) -> None:
-    server.command("FLUSHALL")
-    shutil.copytree(prepared, tmp_path, dirs_exist_ok=True)
-    path, environ = os.pathsep.join([str(tmp_path), str(ROOT)]), ENVIRON
-    port = free_port()
-    arguments = {
-        "wsgi": ["django", "runserver", "--noreload", f"127.0.0.1:{port}"],
-        "asgi": ["uvicorn", "django.core.asgi:get_asgi_application", "--factory", "--lifespan=off", f"--port={port}"],
-    }[interface]
-    with running(*arguments, directory=tmp_path, port=port, server=server, **environ):
-        form = urlencode({"who": "ada", "password": "secret"})
-        status, headers, body = ask(
-            port, "POST", "/sign-in", form, content_type="application/x-www-form-urlencoded", user_agent="Firefox"
-        )
-        assert (status, body) == (200, "in")
-        cookie = headers["Set-Cookie"].partition(";")[0]
-        assert ask(port, "GET", "/", cookie=cookie)[2].startswith("ada ")
-        new = subprocess.run(
-            [sys.executable, "-m", "django", "changepassword", "ada"], start_new_session=True,  # no terminal to ask at
-            cwd=tmp_path, env={**os.environ, "PYTHONPATH": path, "PRESENCE_REDIS_URL": server.url, **environ},
-            input="correct horse\ncorrect horse\n", text=True, check=True, capture_output=True,
-        )  # fmt: skip
-        assert "changed successfully" in new.stdout
-        assert [(end.by, end.note) for end in presence.ended("1")] == [("manage.py changepassword", "password changed")]
-        form = urlencode({"who": "ada", "password": "correct horse"})
-        _, headers, _ = ask(
-            port, "POST", "/sign-in", form, content_type="application/x-www-form-urlencoded", user_agent="Firefox"
-        )
-        cookie = headers["Set-Cookie"].partition(";")[0]
-        [session] = presence.sessions("1")
-        assert (session.name, session.ip, session.user_agent) == ("ada", "127.0.0.1", "Firefox")
-        presence.kick("1", by="sam", reason="test", message="Please call us.")
-        status, _, body = ask(port, "GET", "/", cookie=cookie, accept="application/json")
-        assert (status, json.loads(body)["message"]) == (401, "Please call us.")
-        assert ask(port, "GET", "/", cookie=cookie)[2] == "nobody none"
-
-
 def test_the_lines_for_jwt(server: Server, presence: Presence, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
     site: dict[str, Any] = {"KEY": "a key of at least thirty-two bytes, as HS256 wants"}
-    exec(compile(BLOCKS["jwt"], "docs/frameworks.md", "exec"), site)
+    exec(compile(BLOCKS["jwt"], "docs/frameworks/jwt.md", "exec"), site)
     try:
         token = site["issue"]("jay")
         before = presence.sessions("jay")[0].last_seen
@@ -401,7 +307,7 @@ def test_the_lines_for_several_tabs(server: Server, presence: Presence, monkeypa
     monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
     monkeypatch.setenv("PRESENCE_ROTATE_GRACE", "30")
     site: dict[str, Any] = {}
-    exec(compile(BLOCKS["tabs"], "docs/frameworks.md, tabs", "exec"), site)
+    exec(compile(BLOCKS["tabs"], "docs/frameworks/jwt.md, tabs", "exec"), site)
 
     async def refresh(tokens: list[str]) -> list[str]:
         """Refresh in all tabs at once."""
@@ -430,7 +336,7 @@ def test_the_lines_for_refresh_tokens(server: Server, presence: Presence, monkey
     monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
     site: dict[str, Any] = {"KEY": "a key of at least thirty-two bytes, as HS256 wants"}
     for block in ("jwt", "refresh"):
-        exec(compile(BLOCKS[block], f"docs/frameworks.md, {block}", "exec"), site)
+        exec(compile(BLOCKS[block], f"docs/frameworks/jwt.md, {block}", "exec"), site)
     try:
         first, access = site["sign_in"]("ray")
         [session] = presence.sessions("ray")
@@ -477,7 +383,7 @@ def test_the_lines_for_webhooks_remove_only_the_kicked_users_token(
         "once": lambda delivery_id, act: act(), "check_all_refresh_tokens": lambda: did.append(("check all",)),
         "drop_refresh_token": lambda uid, session_id: did.append((uid, session_id)),
     }  # fmt: skip
-    receive = compile(BLOCKS["receiver"], "docs/frameworks.md, receiver", "exec")
+    receive = compile(BLOCKS["receiver"], "docs/frameworks/jwt.md, receiver", "exec")
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -509,7 +415,7 @@ def test_the_lines_for_webhooks_remove_only_the_kicked_users_token(
         try:
             block = BLOCKS["webhooks"].replace("/var/lib/site/webhooks", str(tmp_path)).replace("...", "site_runs()")
             block = block.replace("https://tokens.example/hook", f"http://{HOST}:{receiver.server_port}/hook")
-            exec(compile(block, "docs/frameworks.md, webhooks", "exec"), names | {"site_runs": site_runs})
+            exec(compile(block, "docs/frameworks/jwt.md, webhooks", "exec"), names | {"site_runs": site_runs})
         finally:
             receiver.shutdown()
     assert ("wanda", second) not in did, "the other device was not kicked"

@@ -1,10 +1,9 @@
-"""Django: websockets of Channels, with the lines of docs/open_connections.md, and event streams."""
+"""Django: websockets of Channels, with the lines of docs/frameworks/channels_celery.md, and event streams."""
 
 from __future__ import annotations
 
 import http.client
 import os
-import re
 import subprocess
 import sys
 import time
@@ -20,12 +19,10 @@ from websockets.sync.client import connect
 from presence_core import Presence, Settings
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import HOST, Server, free_port, missing, redis_binary, valkey_binary, wait_for
-from tests.web.frameworks.test_frameworks import BLOCKS as FRAMEWORKS
+from tests.web.framework_pages.printed import blocks
 from tests.web.frameworks.test_frameworks import DJANGO, ENVIRON, PREPARE, ask, running
 from tests.web.open_connections.running import ROOT, closing, speak
 
-DOCUMENT = (ROOT / "docs/open_connections.md").read_text("utf-8")
-BLOCKS = dict(re.findall(r"^```python ([\w-]+)\n(.*?)^```", DOCUMENT, re.M | re.S))
 SETTINGS = DJANGO.replace("tests.web.frameworks.django_site", "tests.web.open_connections.django_views")
 
 COMMANDS = {
@@ -52,8 +49,9 @@ def presence(server: Server) -> Iterator[Presence]:
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Django site with its tables and a user."""
     folder = tmp_path_factory.mktemp("django")
-    (folder / "mysettings.py").write_text(SETTINGS + FRAMEWORKS["django"], "utf-8")
-    (folder / "mysite.py").write_text(BLOCKS["channels"], "utf-8")
+    (folder / "mysettings.py").write_text(SETTINGS + blocks("django")["settings.py"], "utf-8")
+    # mysite/asgi.py on the page
+    (folder / "mysite.py").write_text(blocks("channels_celery")["asgi.py"], "utf-8")
     path = os.pathsep.join([str(folder), str(ROOT)])
     subprocess.run(
         [sys.executable, "-c", PREPARE],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -13,11 +14,14 @@ from presence_core import Presence, Settings
 from tests.conftest import Bed, on
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import HOST, free_port
-from tests.web.open_connections.test_django_connections import BLOCKS, DOCUMENT
+from tests.web.framework_pages.printed import ROOT
+
+DOCUMENT = (ROOT / "docs/open_connections.md").read_text("utf-8")
+BLOCKS = dict(re.findall(r"^```python ([\w-]+)\n(.*?)^```", DOCUMENT, re.M | re.S))
 
 
 def test_every_block_of_the_page_is_tested() -> None:
-    assert set(BLOCKS) == {"websockets", "channels"}
+    assert set(BLOCKS) == {"websockets"}
     assert len(BLOCKS) == DOCUMENT.count("\n```python")
 
 

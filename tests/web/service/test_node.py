@@ -1,4 +1,4 @@
-"""The blocks for Node of docs/node.md and docs/mirror.md, run by Node against the real HTTP service."""
+"""The blocks for Node of docs/frameworks/node.md and docs/mirror.md, run by Node against the real HTTP service."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from presence_core import Presence, Settings
+from presence_core import Presence, Settings, cli
 from presence_core.text.user_agents import families
 from presence_core.web.cookies import clear_copies_headers
 from presence_core.web.rules import hashed_id
@@ -25,10 +25,12 @@ from tests.conftest import Bed, on
 from tests.support.facade import P
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import free_port, missing, wait_for
+from tests.web.framework_pages.printed import blocks, staff_commands
+from tests.web.framework_pages.walk import FORGED, PASSWORD, Browser, leads
 from tests.web.service.process import served_on_thread
 
 DOCS = Path(__file__).parents[3] / "docs"
-BLOCKS = dict(re.findall(r"^```js (\w+)\n(.*?)^```", (DOCS / "node.md").read_text("utf-8"), re.M | re.S))
+BLOCKS = blocks("node", "js")
 [EXPRESS] = re.findall(r"^```js\n(.*?)^```", (DOCS / "mirror.md").read_text("utf-8"), re.M | re.S)
 
 valkey = on("valkey-sync")
@@ -92,8 +94,7 @@ def key(bed: Bed) -> str:
 
 
 def test_each_block_of_the_page_is_tested() -> None:
-    assert set(BLOCKS) == {"calls", "express", "session", "jwt", "nextjs"}  # "session" in make partners
-    assert (DOCS / "node.md").read_text("utf-8").count("\n```js") == len(BLOCKS)
+    assert set(BLOCKS) == {"calls", "express", "session", "jwt", "nextjs", "test"}  # "session" in make partners
 
 
 @valkey
@@ -112,18 +113,22 @@ def test_the_calls_of_the_page_print_what_it_says(p: P, bed: Bed, key: str, tmp_
 
 EXPRESS_MODULE = """
 import { createServer } from "node:http";
-export default () => {
+const express = () => {
   const steps = [];
   const add = (method, path) => (handler) => steps.push({ method, path, handler });
   const serve = async (req, res) => {
     const url = new URL(req.url, "http://site");
-    Object.assign(req, { query: Object.fromEntries(url.searchParams), ip: req.socket.remoteAddress });
-    const json = (body) => res.setHeader("Content-Type", "application/json").end(JSON.stringify(body));
+    const ip = req.socket.remoteAddress, path = url.pathname, parts = [];
+    for await (const part of req) parts.push(part);
+    const body = Object.fromEntries(new URLSearchParams(Buffer.concat(parts).toString()));
+    Object.assign(req, { query: Object.fromEntries(url.searchParams), ip, path, body });
     const status = (code) => ((res.statusCode = code), res);
     const append = (name, values) => res.setHeader(name, [...(res.getHeader(name) ?? []), ...values]) && res;
-    const cookie = (name, value) => append("Set-Cookie", [`${name}=${encodeURIComponent(value)}; HttpOnly`]);
+    const cookie = (name, value) => append("Set-Cookie", [`${name}=${encodeURIComponent(value)}; HttpOnly`]) && res;
     const clearCookie = (name) => append("Set-Cookie", [`${name}=; Max-Age=0`]);
-    Object.assign(res, { append, json, status, cookie, clearCookie, sendStatus: (code) => status(code).end() });
+    const send = (text) => res.setHeader("Content-Type", "text/html; charset=utf-8").end(text);
+    const redirect = (code, to) => status(code).setHeader("Location", to).end();
+    Object.assign(res, { append, status, cookie, clearCookie, send, redirect });
     for (const { method, path, handler } of steps) {
       if ((method && method !== req.method) || (path && path !== url.pathname)) continue;
       let goesOn = false;
@@ -133,11 +138,12 @@ export default () => {
     status(404).end();
   };
   return {
-    set: () => {}, use: add(),
+    set: () => {}, use: (handler) => handler && add()(handler),
     get: (path, handler) => add("GET", path)(handler), post: (path, handler) => add("POST", path)(handler),
     listen: (port, host) => createServer(serve).listen(port, host),
   };
 };
+export default Object.assign(express, { urlencoded: () => null });
 """
 """The part of Express that the page uses."""
 
@@ -148,6 +154,7 @@ def express(bed: Bed, key: str, directory: Path) -> Iterator[str]:
     families("Firefox")  # the first one takes half a second: on a busy machine longer than the client waits
     (directory / "node_modules").mkdir()
     (directory / "node_modules" / "express.mjs").write_text(EXPRESS_MODULE, "utf-8")
+    (directory / "test.mjs").write_text(BLOCKS["test"], "utf-8")
     port = free_port()
     code = BLOCKS["express"].replace('from "express"', 'from "./node_modules/express.mjs"')
     code = code.replace("process.env.PORT", str(port))
@@ -156,63 +163,87 @@ def express(bed: Bed, key: str, directory: Path) -> Iterator[str]:
         node(directory, f"{code}const answer = () => null;{LOOP}", url, key) as site,
     ):
         site.ask({})
+        (directory / "url").write_text(url)
         yield f"http://127.0.0.1:{port}"
 
 
 @valkey
-def test_the_express_site_of_the_page_signs_in_and_answers_401_with_the_reason_after_a_kick(
-    p: P, bed: Bed, key: str, tmp_path: Path
+def test_the_express_site_of_the_page_runs_as_it_is_printed(
+    p: P, bed: Bed, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert BLOCKS["express"].count("\n") <= 40
-    with express(bed, key, tmp_path) as at, httpx.Client(base_url=at) as browser:
-        assert browser.get("/me").status_code == 401
-        assert browser.post("/sign-in?who=ada", headers={"User-Agent": "Firefox"}).status_code == 204
+    environ = {"PRESENCE_REDIS_URL": bed.url, "PRESENCE_NAMESPACE": bed.namespace, "USER": "sam"}
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    kick, block = staff_commands("node")
+    with express(bed, key, tmp_path) as at:
+        browser, phone = Browser(int(at.rpartition(":")[2])), Browser(int(at.rpartition(":")[2]))
+        assert leads(browser.ask("GET", "/devices")) == "/sign-in?next=%2Fdevices"
+        assert 'type="password"' in browser.ask("GET", "/sign-in").text
+        for who, password in (("ada", "wrong"), ("toString", PASSWORD), ("", "")):
+            assert browser.sign_in(who, password=password).status_code == 403
+        assert leads(browser.sign_in("ada", "//evil.example/")) == "/"
+        assert leads(browser.sign_in("ada", "/devices")) == "/devices"
         [session] = p.sessions("ada")
         assert (session.ip, session.user_agent) == ("127.0.0.1", "Firefox")
-        assert browser.get("/me").json() == {"uid": "ada"}
-        p.kick("ada", by="sam", reason="test", message="Please call us.")
-        refused = browser.get("/me")
-        assert (refused.status_code, refused.json()) == (401, {"code": "kicked", "message": "Please call us."})
-        p.block("ada", by="sam", reason="test")
-        assert browser.post("/sign-in?who=ada").status_code == 403
+        assert "Hello ada." in browser.ask("GET", "/").text
+        assert browser.ask("POST", "/sign-out", None, **FORGED).status_code == 403
+        phone.sign_in("ada")
+        [found] = re.findall(r'name="id" value="(.+?)"', phone.ask("GET", "/devices").text)
+        assert found == session.session_id
+        assert leads(phone.ask("POST", "/devices", {"id": found})) == "/devices"
+        assert len(p.sessions("ada")) == 1
+        test = subprocess.run(
+            ["node", "test.mjs"], cwd=tmp_path, check=False, capture_output=True, text=True,
+            env={**os.environ, "PRESENCE_URL": (tmp_path / "url").read_text(), "PRESENCE_KEY": key, "SITE_URL": at},
+        )  # fmt: skip
+        assert (test.returncode, test.stderr) == (0, "")
+        assert cli.main(kick) == 0
+        refused = phone.ask("GET", "/devices")
+        assert (refused.status_code, "Please call us." in refused.text) == (401, True)
+        assert "next=%2Fdevices" in refused.text
+        assert cli.main(block) == 0
+        refused = phone.sign_in("ada")
+        assert (refused.status_code, p.sessions("ada")) == (403, [])
+        assert "Your account is on hold. Signing in is blocked until 2" in refused.text
 
 
 @valkey
 def test_the_express_site_of_the_page_reads_cookies_as_the_middleware_does(
     p: P, bed: Bed, key: str, tmp_path: Path
 ) -> None:
-    with express(bed, key, tmp_path) as at, httpx.Client(base_url=at) as browser:
+    with express(bed, key, tmp_path) as at:
+        browser = Browser(int(at.rpartition(":")[2]))
 
-        def ask(path: str, *tokens: str, method: str = "GET") -> httpx.Response:
+        def ask(path: str, *tokens: str, who: str | None = None, method: str = "GET") -> httpx.Response:
             cookie = "; ".join(("theme=dark", *(f"presence={token}" for token in tokens), "x"))
-            host = {"Host": "www.shop.example", "Cookie": cookie}
-            return httpx.request(method, f"{at}{path}", headers=host)
+            data = None if who is None else {"who": who, "password": PASSWORD}
+            return httpx.request(method, at + path, data=data, headers={"Host": "www.shop.example", "Cookie": cookie})
 
-        assert browser.get("/me").json() == {"code": "unknown", "message": None}
-        browser.post("/sign-in?who=ada")
+        browser.sign_in("ada")
         first = browser.cookies["presence"]
-        assert browser.post("/sign-in?who=bob").status_code == 204
-        assert browser.get("/me").json() == {"uid": "bob"}
+        assert leads(browser.sign_in("eve")) == "/"
+        assert "Hello eve." in browser.ask("GET", "/").text
         assert p.sessions("ada") == [], "the browser's first session, of another user"
-        assert browser.post("/sign-out").status_code == 204
-        assert (p.sessions("bob"), browser.get("/me").status_code, len(browser.cookies)) == ([], 401, 0)
+        assert leads(browser.ask("POST", "/sign-out")) == "/sign-in"
+        assert (p.sessions("eve"), browser.ask("GET", "/").status_code, browser.cookies) == ([], 303, {})
 
-        live, kicked = p.login("ada"), p.login("eve")
-        p.kick("eve", by="sam", reason="test")
+        live, kicked = p.login("ada"), p.login("bob")
+        p.kick("bob", by="sam", reason="test")
         copies = clear_copies_headers(
-            name="presence", secure=True, same_site="lax", domain=None, url_path="/me", host="www.shop.example"
+            name="presence", secure=True, same_site="lax", domain=None, url_path="/", host="www.shop.example"
         )
         for tokens in ((first, live.token), ("", live.token), ('"junk"', live.token), (f'"{live.token}"',)):
-            assert ask("/me", *tokens).json() == {"uid": "ada"}, tokens
+            assert "Hello ada." in ask("/", *tokens).text, tokens
         for several in ((kicked.token, live.token), (live.token, kicked.token), (first, live.token, kicked.token)):
-            refused = ask("/me?x=1", *several)
-            assert (refused.status_code, refused.json()["code"]) == (401, "kicked")
+            refused = ask("/?x=1", *several)
+            assert (refused.status_code, "Please sign in again." in refused.text) == (401, True)
             assert refused.headers.get_list("set-cookie") == copies
-        assert "set-cookie" not in ask("/me", kicked.token).headers, "a single cookie: the next sign-in replaces it"
+        assert "set-cookie" not in ask("/", kicked.token).headers, "a single cookie: the next sign-in replaces it"
         demanded, behalf = p.login("cyd"), p.login("ada", on_behalf_by="sam", reason="test")
         p.require_sign_in("cyd", by="sam", reason="test", message="Is it you?")
-        assert ask("/me", demanded.token).json() == {"code": "sign_in_required", "message": "Is it you?"}
-        ask("/sign-in?who=dan", behalf.token, live.token, demanded.token, method="POST")
+        asked = ask("/", demanded.token)
+        assert (asked.status_code, "Is it you?" in asked.text) == (401, True)
+        ask("/sign-in", behalf.token, live.token, demanded.token, who="eve", method="POST")
         assert [session.session_id for session in p.sessions("ada")] == [behalf.session.session_id]
         assert p.sessions("cyd") == []
         ask("/sign-out", behalf.token, "x", method="POST")

@@ -1,0 +1,1 @@
+"""The pages of docs/frameworks: their sites run as they are printed."""
