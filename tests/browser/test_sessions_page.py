@@ -79,7 +79,7 @@ def test_a_kick_of_a_mirrored_session_ends_it_at_the_site(dashboard: Dashboard, 
         tab = open_tab()
         tab.expect_uids(people.GUESTS[0].uid)
         tab.shows = people.GUESTS[0].uid.encode()
-        notice = tab.page.get_by_text("A kick also ends the session at the site.")
+        notice = tab.page.get_by_text("A kick also ends the session at the site, usually within a second.")
 
         def is_shown() -> bool:
             """For some seconds the dashboard may know of no mirror: tests before this one had none."""

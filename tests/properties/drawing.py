@@ -38,11 +38,21 @@ FILTERS: Final[tuple[dict[str, Any], ...]] = (
     {"new_device": True},
     {"on_behalf": True},
     {"sign_in_required": True},
+    {"idp_issuer": "https://idp.example", "idp_session": "sid-1"},
+    {"idp_issuer": "https://idp.example", "idp_subject": "ann"},
+    {"idp_subject": "ann", "device": "phone"},
 )
 """The filters, used in turn, one every second step; and one by login time."""
 
 ALL: Final = {"logged_in_after": 1_600_000_000}
 """Matches every session that began before now: a bulk kick needs at least one field."""
+
+LINKS: Final = (
+    {"iss": "https://idp.example", "sub": "ann", "sid": "sid-1"},
+    {"iss": "https://idp.example", "sub": "ann"},
+    {"iss": "https://other.example", "sub": "ann", "sid": "sid-1"},
+)
+"""Links to an identity provider."""
 
 NEEDLES: Final = ("a", "ann", "Zoë", "lee", "+44 1", "*", "ann@example.org", "z", "{b}", "nobody")
 FACETS: Final = ("device", "app", "app_version", "os", "browser", *DECLARED)
@@ -76,6 +86,7 @@ details = st.fixed_dictionaries(
         "ip": addresses,
         "user_agent": st.sampled_from(["Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Firefox/130.0", "curl/8"]),
         "device_id": st.sampled_from(DEVICE_IDS),
+        "idp": st.sampled_from(LINKS),
         "attributes": st.sampled_from([{"plan": "pro"}, {"plan": "free", "seats": 3}, {"plan": 2}, {"seats": 1}]),
     },
 )

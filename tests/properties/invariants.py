@@ -102,7 +102,7 @@ class Agreement(Answers):
         """Every existing key is one that must exist, or one that may exist."""
         model = self.model
         must = {f"{{{self.namespace}}}:layout"}
-        names = ["labels", "events", "meta", "moved", "words", "ids", "addresses", "facets", "on_behalf"]
+        names = ["labels", "events", "meta", "moved", "words", "ids", "addresses", "idp", "facets", "on_behalf"]
         names += ["recount", "counted"] if self.counting else []
         may = {f"{tag}:{name}" for tag in self.tags() for name in names}
         may |= {f"{tag}:job:{job}" for job in model.jobs for tag in self.tags()}

@@ -146,6 +146,7 @@ class State:
             "login_at": moment(stay.login),
             "last_seen": moment(stay.seen),
             "new_device": stay.is_new_device,
+            "idp": stay.given.get("idp"),
             "on_behalf_by": stay.staff,
             "authenticated_at": moment(stay.login if stay.authenticated is None else stay.authenticated),
             "expires_at": moment(stay.deadline),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from base64 import urlsafe_b64encode
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
-from presence_core import SessionFilter
+from presence_core import EndCause, SessionFilter
 
 UID = "uid must be text of 1 to 256 bytes"
 SID = "session_id must be 8 to 128 characters of A-Z, a-z, 0-9, _ and -"
@@ -418,6 +418,8 @@ def _of_what_was_done() -> list[Case]:
     reason = 'reason must be "logout", "expired", "kicked" or "replaced"'
     no_reasons: list[Any] = ["", "Kicked", "kick", 5, b"kicked", True, []]
     cases += [Case("ended", (), {"reason": value}, reason) for value in no_reasons]
+    causes = "cause must be " + " or ".join(f'"{cause}"' for cause in get_args(EndCause))
+    cases += [Case("ended", (), {"cause": value}, causes) for value in ["kicked", *no_reasons]]
     for method in ("blocks", "audit", "ended", "jobs"):
         cases += [Case(method, (), {"limit": value}, LIMIT) for value in (0, -1, 1001, 1.5, "50", True, None)]
         sentence = f"cursor must be the next_cursor of {method}, with the same other arguments"

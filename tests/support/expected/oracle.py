@@ -282,6 +282,8 @@ def found_by(session: Session, now_ms: int, asked: dict[str, Any]) -> bool:
             if field == "city":
                 return place is not None and folded(place.city or "") == folded(value)
             return place is not None and value == (place.country if field == "country" else f"AS{place.asn}")
+        if claim := {"idp_issuer": "iss", "idp_subject": "sub", "idp_session": "sid"}.get(field):
+            return bool((session.idp or {}).get(claim) == value)
         if field == "attributes":
             return all(
                 key in session.attributes and same(session.attributes[key], wanted) for key, wanted in value.items()
