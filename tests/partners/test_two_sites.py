@@ -82,11 +82,18 @@ def other_site(place: Path, port: int, issuer: str) -> Iterator[None]:
     (place / "apache.conf").write_text(config)
     apache = subprocess.Popen(["apache2", "-X", "-f", str(place / "apache.conf")])
     try:
-        wait_for("Apache", lambda: httpx.get(f"http://127.0.0.1:{port}/bye/index.html").is_success)
+        wait_for("Apache", lambda: _answers(f"http://127.0.0.1:{port}/bye/index.html"))
         yield
     finally:
         apache.terminate()
         apache.wait()
+
+
+def _answers(address: str) -> bool:
+    try:
+        return httpx.get(address).is_success
+    except httpx.TransportError:
+        return False
 
 
 def _site(client: AsyncPresence, issuer: str, own: str) -> Starlette:
