@@ -143,7 +143,7 @@ def _text(key: str, label: str, hint: str, most: int) -> str | None:
 
 
 def _choice(field: str, label: str, options: dict[str, str]) -> str | None:
-    return address_choice(field, f"history-{field}", label, options, as_menu=True, width=138) or None
+    return address_choice(field, f"history-{field}", label, options, as_menu=True, width=168) or None
 
 
 def _hows() -> dict[str, str]:
