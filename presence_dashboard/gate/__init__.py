@@ -30,6 +30,7 @@ from presence_dashboard.gate.headers import SecurityHeaders, security_headers
 from presence_dashboard.gate.limits.socket_limits import LARGEST_OF_MEMBERS, SocketLimits
 from presence_dashboard.gate.loopback import LoopbackOnly, refuse_public_address
 from presence_dashboard.gate.made_files import MadeFiles
+from presence_dashboard.gate.oidc import BACK_CHANNEL
 from presence_dashboard.gate.oidc.redirects import OidcRedirects, sign_in_again
 from presence_dashboard.gate.page_messages import PageMessagesOnly
 from presence_dashboard.gate.sign_in_forms import SignInForms
@@ -73,14 +74,15 @@ def middleware_and_routes() -> tuple[list[Middleware], list[BaseRoute]]:
         redirects = Middleware(OidcRedirects, config)
         routes: list[BaseRoute] = [Route("/sign-in-again", sign_in_again)]
         if find_spec("joserfc") is not None:  # Authlib brings it
-            from presence_dashboard.gate.oidc.back_channel import PATH, StaffLogout
+            from presence_dashboard.gate.oidc.back_channel import StaffLogout
 
-            routes.append(Route(PATH, StaffLogout(staff)))
+            routes.append(Route(BACK_CHANNEL, StaffLogout(staff)))
         return [*first, signed_in_only, redirects, *last], routes
     forms = SignInForms(staff)
     handlers = {"/sign-in": forms.sign_in, "/sign-in-again": forms.sign_in_again, "/sign-out": forms.sign_out}
-    form_routes = [Route(path, handler, methods=["GET", "POST"]) for path, handler in handlers.items()]
-    return [*first, signed_in_only, *last], list(form_routes)
+    return [*first, signed_in_only, *last], [
+        Route(path, handler, methods=["GET", "POST"]) for path, handler in handlers.items()
+    ]
 
 
 def check_oidc() -> None:

@@ -14,14 +14,16 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.proto.BackMsg_pb2 import BackMsg
 
+from presence_dashboard.gate.oidc import BACK_CHANNEL
+
 _NEEDED: Final = ("rerun_script", "stop_script", "app_heartbeat")
 
 _CORE: Final = "/_stcore/"
 _NEEDED_CORE: Final = ("health", "host-config", "bidi-components/")
 """The paths of Streamlit's own that pages read. Uploads, metrics and the routes for programs are not among them."""
 
-_GATE: Final = ("/sign-in", "/sign-in-again", "/sign-out", "/backchannel-logout")
-"""The addresses of the gate that take a POST. The last is for the identity provider."""
+_GATE: Final = ("/sign-in", "/sign-in-again", "/sign-out", BACK_CHANNEL)
+"""The addresses of the gate that take a POST."""
 
 
 class PageMessagesOnly:

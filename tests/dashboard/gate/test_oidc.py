@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -73,6 +76,16 @@ def test_who_signs_out_is_signed_out_at_the_provider_too(team: OidcTeam, dana: V
     assert code(texts.NOT_SIGNED_IN) in dana.press(texts.SIGN_OUT_BUTTON)
     [asked] = team.provider.signed_out
     assert (asked["client_id"], asked["post_logout_redirect_uri"]) == (CLIENT, f"{team.url}/oauth2callback")
+
+
+def test_strangers_cause_one_request_for_the_metadata_while_the_provider_is_away(tmp_path: Path) -> None:
+    with oidc_team(tmp_path) as team:
+        team.provider.is_away, before = True, team.provider.discoveries
+        with ThreadPoolExecutor(8) as threads:
+            send = partial(httpx.post, f"{team.url}/backchannel-logout", data={"logout_token": "x"})
+            sent = [threads.submit(send) for _ in range(20)]
+        assert {future.result().status_code for future in sent} == {503}
+        assert team.provider.discoveries == before + 1
 
 
 @pytest.mark.parametrize("named", ["sid", "sub"])

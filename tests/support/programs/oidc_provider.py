@@ -34,6 +34,7 @@ class Provider:
         self.published: list[tuple[Any, str]] = []  #: keys with their ids, in place of the one that signs
         self.claims: dict[str, Any] = {}  #: claims of the next sign-in; None: without the claim
         self.asked: dict[str, str] = {}  #: the parameters of the latest request
+        self.is_away, self.discoveries = False, 0  #: of its metadata
         self.signed_out: list[dict[str, str]] = []  #: the parameters of each request to sign out
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         self._nonces: dict[str, str] = {}
@@ -58,6 +59,9 @@ class Provider:
         self._thread.join()
 
     async def _discovery(self, _request: Request) -> Response:
+        self.discoveries += 1
+        if self.is_away:
+            return Response(status_code=503)
         paths = {"authorization_endpoint": "authorize", "token_endpoint": "token", "jwks_uri": "jwks",
                  "end_session_endpoint": "end"}  # fmt: skip
         return JSONResponse(
