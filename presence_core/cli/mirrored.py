@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from presence_core.client import Presence
 from presence_core.errors import PresenceError
 from presence_core.models import Session
+from presence_core.models.mirror import ends_soon
 
 
 def site_note(presence: Presence, kicked: Sequence[Session]) -> list[str]:
@@ -15,9 +16,9 @@ def site_note(presence: Presence, kicked: Sequence[Session]) -> list[str]:
     if not ids:
         return []
     try:
-        concerned = [mirror for mirror in presence.mirrors() if any(sid.startswith(mirror.id_prefix) for sid in ids)]
+        is_soon = ends_soon(ids, presence.mirrors())
     except PresenceError:  # the kick is done
-        concerned = []
-    if concerned and all(mirror.alive and not mirror.problem for mirror in concerned):
+        is_soon = False
+    if is_soon:
         return ["The mirror deletes the site's own session next, usually within a second."]
     return ["The site's own session has not ended yet: it ends when presence mirror works again."]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -36,6 +37,12 @@ class MirrorStatus:
     def id_prefix(self) -> str:
         """What the ids of its sessions begin with."""
         return id_prefix(self.name)
+
+
+def ends_soon(ids: Sequence[str], mirrors: Iterable[MirrorStatus]) -> bool:
+    """Whether mirrors are at work that delete these mirrored sessions at the site."""
+    concerned = [mirror for mirror in mirrors if any(sid.startswith(mirror.id_prefix) for sid in ids)]
+    return bool(concerned) and all(mirror.alive and not mirror.problem for mirror in concerned)
 
 
 def id_prefix(name: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 import streamlit as st
 
 from presence_core import Block, Ended, PresenceError, Session, SignInResult
+from presence_core.models.mirror import ends_soon
 from presence_dashboard import access, texts, ticket_links
 from presence_dashboard.actions.kick_and_block import KickOutcome, split_ref
 from presence_dashboard.components.session_facts import ended_by, time_of_day
@@ -119,9 +120,8 @@ def _at_the_site(kicked: Sequence[Session]) -> Iterator[Notification]:
     """What is left to do for mirrored sessions: their mirror deletes them in the site's own store."""
     mirrored = [session.session_id for session in kicked if session.is_mirrored]
     if mirrored:
-        concerned = [mirror for mirror in mirrors() if any(sid.startswith(mirror.id_prefix) for sid in mirrored)]
-        works = bool(concerned) and all(mirror.alive and not mirror.problem for mirror in concerned)
-        yield Notification("note", texts.SITE_ENDS_SOON if works else texts.SITE_ENDS_LATER)
+        is_soon = ends_soon(mirrored, mirrors())
+        yield Notification("note", texts.SITE_ENDS_SOON if is_soon else texts.SITE_ENDS_LATER)
 
 
 def sign_in_notifications(result: SignInResult, *, may_be_undone: bool) -> Iterator[Notification]:
