@@ -78,8 +78,8 @@ def look(text: str) -> Unverified:
     if len(text) > MAX_TOKEN or len(parts) != 3 or not text.isascii():
         _refuse("is no JSON Web Token")
     header, claims = _part(parts[0]), _part(parts[1])
-    kind, kid, algorithm, issuer = header.get("typ"), header.get("kid"), header.get("alg"), claims.get("iss")
-    words = "jwt" if kind is None else kind.lower().removeprefix("application/") if isinstance(kind, str) else ""
+    kid, algorithm, issuer, kind = header.get("kid"), header.get("alg"), claims.get("iss"), header.get("typ", "JWT")
+    words = kind.lower().removeprefix("application/") if isinstance(kind, str) else ""
     if words not in ("logout+jwt", "jwt"):
         _refuse("must have the type logout+jwt")
     if not isinstance(issuer, str) or not isinstance(algorithm, str) or not isinstance(kid, str | None):

@@ -37,7 +37,7 @@ MAX_BODY: Final = 32_768
 """Bytes."""
 
 ALERT_ABOVE: Final = 600
-"""Logouts of an issuer in a minute, above which a warning is logged. None is dropped."""
+"""Logouts of an issuer in a minute, above which an error is logged. None is dropped."""
 
 MAX_HELD: Final = 1_000
 """Tokens of each issuer that wait for its keys to be fetched again."""
@@ -138,7 +138,7 @@ class LogoutReceiver:
 
     def _retry_held(self, now: float) -> ClientCalls[None]:
         """The first of an issuer fetches its keys; what is not signed by one of these is refused for good."""
-        may_fetch = {issuer for issuer, keys in self._keys.items() if keys.waits() == 0}
+        may_fetch = {issuer for issuer, keys in self._keys.items() if keys.seconds_to_fetch() == 0}
         for digest, (token, since) in list(self._held.items()):
             if token.issuer in may_fetch or self._keys[token.issuer].find(token.kid):
                 self._held.pop(digest, None)
@@ -178,7 +178,7 @@ class LogoutReceiver:
             logout = yield from self._verify(token, issuer, now)
         except TokenRefused as refused:
             keys = self._keys[issuer.issuer]
-            if not keys.find(token.kid) and not keys.are_of(since):
+            if not keys.find(token.kid) and not keys.are_newer_than(since):
                 self._hold(token, digest, since)
             return _refused(refused, issuer.name, digest)
         except KeysUnavailable:

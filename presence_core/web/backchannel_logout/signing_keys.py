@@ -122,10 +122,10 @@ class SigningKeys:
         """By the clock of this object."""
         return self._clock()
 
-    def are_of(self, moment: float) -> bool:
+    def are_newer_than(self, moment: float) -> bool:
         """Whether they were fetched after this moment."""
         return self._fetched > moment
 
-    def waits(self) -> float:
+    def seconds_to_fetch(self) -> float:
         """Seconds until ``fetch`` may ask for a key that is not known."""
         return max(0.0, self._tried + AGAIN_SECONDS - self._clock())

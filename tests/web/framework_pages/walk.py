@@ -61,7 +61,7 @@ def walk(page: str, port: int, presence: Presence, *, websocket: bool) -> None:
     wrong = anonymous.sign_in("ada", password="wrong")
     assert (wrong.status_code, "Wrong name or password." in wrong.text, anonymous.cookies) == (403, True, {})
 
-    assert anonymous.sign_in("nobody", password="").status_code in (403, 422)
+    assert anonymous.sign_in("stranger", password="").status_code in (403, 422)
     assert leads(browser.sign_in("ada", "/devices/")) == "/devices/"
     assert "HttpOnly; Secure; SameSite=Lax" in browser.set["presence"]
     assert "Max-Age=34560000; HttpOnly; Secure; SameSite=Lax" in browser.set[DEVICE_COOKIE]

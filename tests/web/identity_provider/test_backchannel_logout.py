@@ -52,6 +52,14 @@ def _send(presence: Presence, receiver: LogoutReceiver, token: str) -> LogoutRes
     return drive(receiver.answer("POST", FORM, body), lambda step: step(presence))
 
 
+def _with_clock(provider: Provider) -> tuple[LogoutReceiver, list[float]]:
+    """A receiver whose keys have a clock of ours: its time, s."""
+    receiver, now = LogoutReceiver([_issuer(provider)]), [1000.0]
+    for keys in receiver._keys.values():
+        keys._clock = lambda: now[0]
+    return receiver, now
+
+
 def _encoded(part: dict[str, Any]) -> str:
     return urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=")
 
@@ -173,10 +181,7 @@ def test_a_token_that_comes_twice_is_400_and_ends_no_newer_session(p: P, provide
 def test_a_new_key_is_fetched_once_and_an_unknown_one_at_most_once_a_minute(
     p: P, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    receiver = LogoutReceiver([_issuer(provider)])
-    now = [1000.0]
-    for keys in receiver._keys.values():
-        keys._clock = lambda: now[0]
+    receiver, now = _with_clock(provider)
     before = provider.fetches
     assert _send(p, receiver, provider.logout_token(sub="ada")).status == 200
     assert _send(p, receiver, provider.logout_token(sub="ada")).status == 200
@@ -199,10 +204,8 @@ def test_a_new_key_is_fetched_once_and_an_unknown_one_at_most_once_a_minute(
 @on("valkey-sync")
 def test_a_token_of_a_new_key_is_tried_again_when_the_keys_may_be_fetched_again(p: P, provider: Provider) -> None:
     """Someone without a key cannot use up the one fetch in a minute."""
-    now = [1000.0]
-    receiver, login = LogoutReceiver([_issuer(provider)]), p.login("ada", idp=_link(provider)).token
-    for keys in receiver._keys.values():
-        keys._clock = lambda: now[0]
+    receiver, now = _with_clock(provider)
+    login = p.login("ada", idp=_link(provider)).token
     with Provider() as thief:
         for number in range(101):
             junk = thief.logout_token({"kid": f"k{number}"}, iss=provider.url, sub="ada")
@@ -225,10 +228,9 @@ def test_a_token_of_a_new_key_is_tried_again_when_the_keys_may_be_fetched_again(
 
 @on("valkey-sync")
 def test_a_token_waits_on_while_the_keys_or_redis_are_away(p: P, provider: Provider) -> None:
-    now = [1000.0]
-    receiver, login = LogoutReceiver([_issuer(provider)]), p.login("ada", idp=_link(provider)).token
+    receiver, now = _with_clock(provider)
     [keys] = receiver._keys.values()
-    keys._clock = lambda: now[0]
+    login = p.login("ada", idp=_link(provider)).token
     away = Presence.from_url(f"redis://127.0.0.1:{free_port()}", Settings(timeout=0.2))
     assert _send(p, receiver, provider.logout_token(sub="eve")).status == 200, "the keys are known now"
     provider.use_new_key("two")
