@@ -1,7 +1,7 @@
 """``make docs``: build the documentation as a site, in ``build/docs/site``. Fails at the first thing that is not right.
 
 1. Copy the pages of the checkout to ``build/docs/pages``, under the same paths, so that their links stay as they are. A
-   link to a file that is not on the site becomes plain text.
+   link to a file that is not on the site leads to the repository of ``pyproject.toml``.
 2. Write the pages of the reference next to them.
 3. Let Zensical build the site from ``zensical.toml``, in strict mode.
 4. Check the result: Zensical's exit code is 0 also if mkdocstrings found no such name.
@@ -31,6 +31,8 @@ REFERENCE: Final = "docs/reference"
 
 SOURCES: Final = {"presence_core/settings.py": "settings", "presence_core/filters.py": "session_filter"}
 """A link to one of these files leads to its page of the reference."""
+
+REPOSITORY: Final = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"]["Source"]
 
 _LINK: Final = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s:]+)(#[^)\s]*)?\)")
 _LOADED: Final = re.compile(
@@ -65,7 +67,9 @@ def _for_the_site(page: str, text: str, known: set[str]) -> str:
         path = target.relative_to(ROOT).as_posix() if target.is_relative_to(ROOT) else ""
         if path in SOURCES:
             return f"[{match[1]}]({os.path.relpath(f'{REFERENCE}/{SOURCES[path]}.md', Path(page).parent)})"
-        return match[0] if path in known or path.startswith("docs/images/") else match[1]
+        if path in known or path.startswith("docs/images/"):
+            return match[0]
+        return f"[{match[1]}]({REPOSITORY}/blob/main/{path}{match[3] or ''})" if path else match[1]
 
     text = re.sub(r"^```(\w+) .+$", r"```\1", text, flags=re.MULTILINE)  # the names of blocks are for the tests
     return _LINK.sub(kept, text)

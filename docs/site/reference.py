@@ -198,7 +198,7 @@ def module_names() -> Iterator[tuple[str, list[str]]]:
 
 
 def modules_page() -> str:
-    text = "# Frameworks, JWT, webhooks, tests\n\n[In your framework](../frameworks.md) shows how to use them.\n"
+    text = "# Frameworks, JWT, webhooks, tests\n\n[In your framework](../use/frameworks.md) shows how to use them.\n"
     for module, names in module_names():
         sections = (django_settings() if name == "PresenceConfig" else described(module, name, 3) for name in names)
         text += f"\n## `{module}`\n" + "".join(sections)
@@ -246,8 +246,8 @@ def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentP
 
 def commands_page() -> str:
     text = (
-        "# Commands\n\nThe help of every command. [The command line](../cli.md) explains them with examples and exit "
-        "codes.\n"
+        "# Commands\n\nThe help of every command. [The command line](../lookup/cli.md) explains them with examples and "
+        "exit codes.\n"
     )
     for name, parser in subcommands(cli.build_parser()).items():
         text += f"\n## `presence {name}`\n\n{_help(parser)}"
@@ -278,7 +278,7 @@ def openapi() -> dict[str, Any]:
 
 def http_api_page() -> str:
     schema = openapi()
-    text = f"# HTTP API\n\n{schema['info']['description']}\n[The HTTP service](../http.md) has examples.\n"
+    text = f"# HTTP API\n\n{schema['info']['description']}\n[The HTTP service](../lookup/http.md) has examples.\n"
     section = ""
     for path, methods in schema["paths"].items():
         for method, operation in methods.items():

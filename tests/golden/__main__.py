@@ -1,4 +1,4 @@
-"""``python -m tests.golden``: write the files again, and the keys of the ACL users in docs/operations.md."""
+"""``python -m tests.golden``: write the files again, and the keys of the ACL users in docs/run/acl.md."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def test_every_block_of_these_pages_is_tested() -> None:
 
 @pytest.mark.parametrize("block", ["client", "asyncio"])
 def test_a_client_of_the_site_is_used_and_not_closed(block: str, server: Server) -> None:
-    run(blocks("frameworks.md")[block], "docs/frameworks.md", URL=server.url)
+    run(blocks("frameworks.md")[block], "docs/use/frameworks.md", URL=server.url)
     with Presence.from_url(server.url, Settings("shop" if block == "client" else "online")) as presence:
         assert [session.uid for session in presence.sessions("ada")] == ["ada"]
         presence.kick("ada", by="test", reason="test")
@@ -94,7 +94,7 @@ def test_a_page_of_another_origin_gets_its_preflight_and_reads_why_it_is_refused
     server: Server, presence: Presence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
-    site = run(blocks("frameworks/fastapi.md")["cors"], "docs/frameworks/fastapi.md")
+    site = run(blocks("frameworks/fastapi.md")["cors"], "docs/use/frameworks/fastapi.md")
     shop = {"Origin": "https://shop.example"}
     token = presence.login("ada").token
     with TestClient(site["app"]) as client:
@@ -130,7 +130,7 @@ def test_a_program_records_the_spans_of_its_client(server: Server) -> None:
 def test_a_login_names_the_device_of_its_cookie_and_another_browser_is_new(
     presence: Presence, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, page = blocks("odd_logins.md")["device"], "docs/odd_logins.md"
+    code, page = blocks("odd_logins.md")["device"], "docs/use/odd_logins.md"
     first = run(code, page, presence=presence, cookie_header="")
     kept = first["set_cookie"].partition(";")[0]
     assert first["set_cookie"].endswith("; Path=/; Max-Age=34560000; HttpOnly; Secure; SameSite=Lax")
@@ -143,7 +143,7 @@ def test_a_login_names_the_device_of_its_cookie_and_another_browser_is_new(
 
 def test_staff_log_in_on_behalf_of_a_user(presence: Presence) -> None:
     presence.kick("u1019", by="test", reason="test")
-    login = run(blocks("on_behalf.md")["behalf"], "docs/on_behalf.md", presence=presence)["login"]
+    login = run(blocks("on_behalf.md")["behalf"], "docs/use/on_behalf.md", presence=presence)["login"]
     assert login.session.on_behalf_by == "sam@support"
     assert not presence.is_online("u1019")
 
@@ -154,38 +154,38 @@ def test_a_login_far_from_the_last_one_names_both_places(
     places = str(write_place_file(tmp_path / "places.mmdb"))
     with Presence.from_url(server.url, Settings(timeout=PATIENT, namespace="places", place_file=places)) as presence:
         for address in ("192.0.2.7", "203.0.113.7"):
-            run(blocks("places.md")["distant"], "docs/places.md", presence=presence, address=address)
+            run(blocks("places.md")["distant"], "docs/use/places.md", presence=presence, address=address)
     assert capsys.readouterr().out == "Lyon, FR, then Tokyo, JP\n"
 
 
 def test_a_kind_of_account_has_timeouts_and_a_limit_and_staff_change_its_timeouts(presence: Presence) -> None:
     presence.kick("u1019", by="test", reason="test")
     for replaced in (0, 1):
-        login = run(blocks("timeouts.md")["kinds"], "docs/timeouts.md", presence=presence)["login"]
+        login = run(blocks("timeouts.md")["kinds"], "docs/use/timeouts.md", presence=presence)["login"]
         assert (login.session.idle_timeout, len(login.replaced)) == (900, replaced)
-    [session] = run(blocks("timeouts.md")["change"], "docs/timeouts.md", presence=presence)["sessions"]
+    [session] = run(blocks("timeouts.md")["change"], "docs/use/timeouts.md", presence=presence)["sessions"]
     assert (session.idle_timeout, session.absolute_timeout) == (300, 14_400)
 
 
 def test_a_session_ends_with_that_of_the_identity_provider(presence: Presence) -> None:
-    named = run(blocks("identity_provider.md")["expiry"], "docs/identity_provider.md", presence=presence)
+    named = run(blocks("identity_provider.md")["expiry"], "docs/use/identity_provider.md", presence=presence)
     session = named["login"].session
     assert session.idp_expires_at.timestamp() == pytest.approx(named["claims"]["session_expiry"], abs=0.001)
     assert session.absolute_timeout in (599, 600)
     code = blocks("identity_provider.md")["link"]
-    linked = run(code, "docs/identity_provider.md", presence=presence, claims=named["claims"])["login"]
+    linked = run(code, "docs/use/identity_provider.md", presence=presence, claims=named["claims"])["login"]
     assert linked.session.idp == {name: named["claims"][name] for name in ("iss", "sub", "sid")}
 
 
 def test_a_site_mounts_the_receiver_of_logouts(presence: Presence) -> None:
-    site = run(blocks("identity_provider.md")["receive"], "docs/identity_provider.md", presence=presence)
+    site = run(blocks("identity_provider.md")["receive"], "docs/use/identity_provider.md", presence=presence)
     with TestClient(site["app"]) as client:
         assert client.post("/backchannel-logout", data={"logout_token": "x"}).status_code == 400
 
 
 def test_staff_change_the_timeouts_of_all_that_match(presence: Presence, capsys: pytest.CaptureFixture[str]) -> None:
     presence.login("ada", device="kiosk")
-    assert run(blocks("timeouts.md")["bulk"], "docs/timeouts.md", presence=presence)["change"].changed == 1
+    assert run(blocks("timeouts.md")["bulk"], "docs/use/timeouts.md", presence=presence)["change"].changed == 1
     assert capsys.readouterr().out == "1 1 0 0\n"
 
 
@@ -199,7 +199,7 @@ def test_the_tally_of_a_roll_out_is_counted_and_exported(
     block = blocks("mirror.md")["rollout"]
     before = set(REGISTRY._collector_to_names)
     try:
-        site = run(block, "docs/mirror.md")
+        site = run(block, "docs/use/mirror.md")
         visitor = {"X-User": "ada", "Cookie": "site=old-key"}
         with TestClient(site["app"]) as client:
             assert client.get("/", headers=visitor).status_code == 404, "no route, but not refused"
@@ -219,6 +219,6 @@ def test_the_tally_of_a_roll_out_is_counted_and_exported(
 
 
 def test_the_states_of_the_table_are_those_of_the_tally() -> None:
-    table = (DOCS / "mirror.md").read_text("utf-8").partition("| state | the request |")[2].partition("\n\n")[0]
+    table = (DOCS / "use/mirror.md").read_text("utf-8").partition("| state | the request |")[2].partition("\n\n")[0]
     named = {name for row in re.findall(r"^\| (`.+?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
     assert named == set(get_args(State))

@@ -27,7 +27,7 @@ from presence_core.web.middleware.request_check import RequestChecker
 from presence_core.web.middleware.request_data import RequestData, read_header
 from presence_core.web.rules import Verdict
 
-NO_MIDDLEWARE: Final = "The app has no PresenceMiddleware around this route: see docs/frameworks.md."
+NO_MIDDLEWARE: Final = "The app has no PresenceMiddleware around this route: see docs/use/frameworks.md."
 
 
 class SignedIn(NamedTuple):

@@ -395,7 +395,7 @@ def test_sessions_on_behalf_of_users_of_both_versions_are_listed_and_end_in_both
         return sorted(session.uid for session in p.list_sessions(order=order))
 
     assert uids("login") == ["ada", "bob", "bob"]
-    assert uids("last_seen") == ["bob", "bob"], "docs/upgrade.md: those of an earlier version are missing in this order"
+    assert uids("last_seen") == ["bob", "bob"], "docs/run/upgrade.md: those of an earlier version are missing"
     p.login("ada")
     assert uids("last_seen") == ["ada", "bob", "bob"]
     earlier.kick("bob", **WHY)
@@ -414,7 +414,7 @@ def test_an_earlier_version_leaves_remarks_as_they_are(p: P, earlier: Earlier) -
     assert p.reindex() is not None
     assert p.remarks("ada") == [remark]
     earlier.erase("ada", **WHY)
-    assert p.remarks("ada") == [remark], "docs/upgrade.md: an earlier version does not know them"
+    assert p.remarks("ada") == [remark], "docs/run/upgrade.md: an earlier version does not know them"
     p.erase("ada", **WHY)
     assert p.remarks() == []
     assert p.repair().repaired == 0
@@ -431,7 +431,7 @@ def test_an_earlier_version_leaves_requests_alone_and_reads_their_audit(p: P, be
     earlier.kick("ada", **WHY)
     assert p.approval_requests() == [asked]
     earlier.erase("ada", **WHY)
-    assert b"lovelace" in b"".join(bed.raw.hvals(p.context.keys.shards[0].approvals)), "docs/upgrade.md says so"
+    assert b"lovelace" in b"".join(bed.raw.hvals(p.context.keys.shards[0].approvals)), "docs/run/upgrade.md says so"
     p.answer_request(asked.id, "approve", by="grace")
     assert earlier.audit() == [True] * 4
     assert p.repair().repaired == 0

@@ -27,33 +27,33 @@ from tests.conftest import Bed, on
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = sorted(
     path.relative_to(ROOT).as_posix()
-    for pattern in ("*.md", "docs/*.md", "docs/frameworks/*.md", "benchmarks/*.md")
+    for pattern in ("*.md", "docs/**/*.md", "benchmarks/*.md")
     for path in ROOT.glob(pattern)
 )
 
 pytestmark = pytest.mark.xdist_group("documents")  # they share what they have read
 
-RUN_HERE = ("README.md", "docs/quickstart.md")
+RUN_HERE = ("README.md", "docs/use/quickstart.md")
 RUN_ELSEWHERE = {
-    "docs/recipes.md": "test_recipes",
-    "docs/mirror.md": "test_moving",
-    "docs/frameworks.md": "test_page_blocks",
-    "docs/frameworks/jwt.md": "test_frameworks",
-    "docs/testing.md": "test_pytest_plugin",
-    "docs/fresh_authentication.md": "test_authentication",
-    "docs/frameworks/fastapi.md": "test_site_pages",
-    "docs/frameworks/django.md": "test_django_page",
-    "docs/frameworks/flask.md": "test_site_pages",
-    "docs/frameworks/asgi_wsgi.md": "test_asgi_wsgi_page",
-    "docs/frameworks/channels_celery.md": "test_django_connections",
-    "docs/logging.md": "test_page_blocks",
-    "docs/odd_logins.md": "test_page_blocks",
-    "docs/on_behalf.md": "test_page_blocks",
-    "docs/places.md": "test_page_blocks",
-    "docs/timeouts.md": "test_page_blocks",
-    "docs/identity_provider.md": "test_page_blocks",
-    "docs/your_devices.md": "test_your_devices_blocks",
-    "docs/open_connections.md": "test_open_blocks",
+    "docs/use/recipes.md": "test_recipes",
+    "docs/use/mirror.md": "test_moving",
+    "docs/use/frameworks.md": "test_page_blocks",
+    "docs/use/frameworks/jwt.md": "test_frameworks",
+    "docs/use/testing.md": "test_pytest_plugin",
+    "docs/use/fresh_authentication.md": "test_authentication",
+    "docs/use/frameworks/fastapi.md": "test_site_pages",
+    "docs/use/frameworks/django.md": "test_django_page",
+    "docs/use/frameworks/flask.md": "test_site_pages",
+    "docs/use/frameworks/asgi_wsgi.md": "test_asgi_wsgi_page",
+    "docs/use/frameworks/channels_celery.md": "test_django_connections",
+    "docs/run/logging.md": "test_page_blocks",
+    "docs/use/odd_logins.md": "test_page_blocks",
+    "docs/use/on_behalf.md": "test_page_blocks",
+    "docs/use/places.md": "test_page_blocks",
+    "docs/use/timeouts.md": "test_page_blocks",
+    "docs/use/identity_provider.md": "test_page_blocks",
+    "docs/use/your_devices.md": "test_your_devices_blocks",
+    "docs/use/open_connections.md": "test_open_blocks",
 }
 """The tests that run the blocks of these documents."""
 
@@ -137,11 +137,11 @@ def test_the_quickstart_runs_from_beginning_to_end(fresh: Bed, capsys: pytest.Ca
     known: dict[str, Any] = {}
     said = ""
     try:
-        for block in FENCE.finditer(read("docs/quickstart.md")):
+        for block in FENCE.finditer(read("docs/use/quickstart.md")):
             if block["why"]:
                 continue
             if block["kind"] == "python":
-                exec(compile(block["code"], "docs/quickstart.md", "exec"), known)
+                exec(compile(block["code"], "docs/use/quickstart.md", "exec"), known)
                 printed = capsys.readouterr().out.splitlines()
                 expected_output = re.findall(r"^print\(.+\)  # (.+)$", block["code"], re.M)
                 assert printed[len(printed) - len(expected_output) :] == [
@@ -204,7 +204,7 @@ def test_a_name_in_a_block_is_defined_there_or_named_in_the_text(document: str) 
 
 
 def test_the_documented_defaults_of_the_timeouts_are_those_of_the_code() -> None:
-    rows = read("docs/glossary.md")
+    rows = read("docs/lookup/glossary.md")
     assert "seen for this long (30 minutes)" in rows
     assert "even if it is active (1 day)" in rows
     assert (Settings().idle_timeout, Settings().absolute_timeout) == (30 * 60, 86_400)
@@ -235,9 +235,9 @@ def test_links_lead_to_existing_files_and_headings(document: str) -> None:
 
 
 def test_anchors_follow_the_rules_of_the_usual_renderers() -> None:
-    assert {"who-may-open-the-dashboard", "roles"} <= headings("docs/access.md")
-    assert "a-page-that-closes-by-itself" in headings("docs/frameworks.md")
-    assert "r1--visitor-counter" in headings("docs/recipes.md")
+    assert {"who-may-open-the-dashboard", "roles"} <= headings("docs/run/access.md")
+    assert "a-page-that-closes-by-itself" in headings("docs/use/frameworks.md")
+    assert "r1--visitor-counter" in headings("docs/use/recipes.md")
 
 
 # -- what they name exists --------------------------------------------------------------------------------------------
