@@ -82,7 +82,10 @@ def stage() -> None:
     for page, text in page_texts().items():
         (pages / page).parent.mkdir(parents=True, exist_ok=True)
         (pages / page).write_text(text, "utf-8")
-    shutil.copytree(ROOT / "docs" / "images", pages / "docs" / "images")
+    for picture in (path for path in (ROOT / "docs").rglob("*") if path.suffix in {".png", ".svg", ".gif"}):
+        target = pages / picture.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(picture, target)
     shutil.copy(CONFIG.parent / "extra.css", pages)
     shutil.copy(CONFIG, BUILD)
 
