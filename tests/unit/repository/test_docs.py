@@ -178,18 +178,23 @@ def test_what_the_readme_shows_runs_as_it_is_printed(fresh: Bed) -> None:
         assert site["answer"](newcomer) == "Please sign in."
         laptop = presence.login("user-6", device="laptop")
         site["stolen_phone"]()
-        assert site["answer"](request) == "Please sign in. This phone was reported stolen."
+        assert site["answer"](request) == "This phone was reported stolen."
         assert presence.validate(laptop.token)
         presence.login("user-8", name="Emeka Okafor", device="iPhone", aliases=["emeka@example.org"])
         exec(compile(tools, "README.md", "exec"), site)
         assert site["session"].name == "Emeka Okafor"
         assert site["preview"].total == 0
         answered = site["answer"](request)
-        assert answered.startswith("Please sign in. This phone was reported stolen. Signing in is blocked until 2")
+        assert answered.startswith("This phone was reported stolen. Signing in is blocked until 2")
         acts = [(entry.action, entry.uid) for entry in presence.audit(by="sam@support")]
         assert ("kick", "user-6") in acts
         assert ("block", "user-6") in acts
         assert presence.is_online("user-8"), "the block ends no session of others"
+        again = presence.login("user-9")
+        presence.kick("user-9", by="sam@support", reason="test", message="Please sign in again.")
+        request = Request({"type": "http", "headers": [(b"cookie", f"session={again.token}".encode())]})
+        assert site["answer"](request) == "Please sign in again."
+        assert "revoke_before" not in tools, "whoever pastes the block must not sign out everyone"
 
 
 @pytest.mark.parametrize("document", [*RUN_HERE, *RUN_ELSEWHERE])
