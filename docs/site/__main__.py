@@ -28,6 +28,8 @@ CONFIG: Final = Path(__file__).parent / "zensical.toml"
 BUILD: Final = ROOT / "build" / "docs"
 SITE: Final = BUILD / "site"
 REFERENCE: Final = "docs/reference"
+SERVE: Final = "python3 -m http.server --bind 127.0.0.1 --directory"
+"""Browsers refuse a page from a file to read the search index."""
 
 SOURCES: Final = {"presence_core/settings.py": "settings", "presence_core/filters.py": "session_filter"}
 """A link to one of these files leads to its page of the reference."""
@@ -142,7 +144,8 @@ def main() -> int:
         print(problem, file=sys.stderr)
     if problems:
         return 1
-    print(f"{len(nav_pages())} pages: open {SITE.relative_to(ROOT)}/index.html")
+    folder = SITE.relative_to(ROOT) if SITE.is_relative_to(ROOT) else SITE
+    print(f"{len(nav_pages())} pages. To read and search them, run {SERVE} {folder}, and open http://127.0.0.1:8000")
     return 0
 
 

@@ -148,25 +148,33 @@ def client_page(client: type) -> str:
     """Presence or AsyncPresence: a section for each of its parts."""
     name = f"{CORE}.{client.__name__}"
     text = directive(name, 1, members=False, inherited_members=False)
-    if client is AsyncPresence:
-        text += "\nThe methods are described at [Presence](presence.md).\n"
     for title, members in client_methods(client).items():
         text += f"\n## {title}\n" + "".join(client_member(client, member) for member in members)
     return text
 
 
 def client_member(client: type, name: str) -> str:
-    """A method of a client. mkdocstrings reads the source, so for one made by ``awaited`` we write the signature."""
+    """A method of a client. mkdocstrings reads the source, so for one made by ``awaited`` we write the signature, and
+    for one of AsyncPresence the docstring that it takes over from Presence."""
     text = directive(f"{CORE}.{client.__name__}.{name}", 3)
     method = inspect.getattr_static(client, name)
+    taken_over = f"\n{inspect.getdoc(method)}\n" if client is AsyncPresence else ""
     made_from = inspect.unwrap(method) if callable(method) else method
     if made_from is method or inspect.iscoroutinefunction(made_from):
-        return text
+        return text if _has_docstring(method) else text + taken_over
     source = textwrap.dedent(inspect.getsource(made_from))
     [tree] = ast.parse(source).body
     assert isinstance(tree, ast.FunctionDef)
     signature = "\n".join(source.splitlines()[: tree.body[0].lineno - 1])
-    return f"{text}      show_attribute_values: false\n\n```text\nasync {signature} ...\n```\n"
+    return f"{text}      show_attribute_values: false\n\n```text\nasync {signature} ...\n```\n{taken_over}"
+
+
+def _has_docstring(method: Any) -> bool:
+    """Whether its own source has one."""
+    function = getattr(method, "fget", None) or getattr(method, "__func__", method)
+    [tree] = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    assert isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef)
+    return ast.get_docstring(tree) is not None
 
 
 def client_methods(client: type) -> dict[str, list[str]]:

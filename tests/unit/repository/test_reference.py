@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import inspect
 import re
 from collections import Counter
 from functools import cache
@@ -61,6 +62,16 @@ def test_every_module_for_sites_is_on_the_page_of_modules() -> None:
                  "django.apps.get_presence", "webhooks.verify"):  # fmt: skip
         assert f"presence_core.web.{name}" in names
     assert "\n| `PRESENCE_KICK_OTHERS` | True (default)" in pages()["modules"]
+
+
+@pytest.mark.parametrize("name", [name for names in reference.client_methods(AsyncPresence).values() for name in names])
+def test_a_method_of_the_async_client_has_its_text(name: str) -> None:
+    text = reference.client_member(AsyncPresence, name)
+    described = inspect.getdoc(inspect.getattr_static(AsyncPresence, name)) or ""
+    assert described
+    # mkdocstrings finds these in the source
+    written = name in {"watch", "embedded", "from_url", "from_env", "close", "may_fail_over"}
+    assert written or described in text
 
 
 DESCRIBED = [
