@@ -1,4 +1,4 @@
-"""``python -m benchmarks compare --before FILE… --after FILE…``: the table of benchmarks/results/README.md, from paired runs.
+"""``python -m benchmarks compare --before FILE… --after FILE…``: the first tables, from paired runs.
 
 Each file is what ``--json`` wrote. The first file of one side is paired with the first of the other, and so on. A call
 replaces only the rows that its files have, so the table can be made in pieces. A test compares the page with the

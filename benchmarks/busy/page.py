@@ -1,4 +1,4 @@
-"""The tables of benchmarks/results/README.md about a busy site, from stored runs. A test compares the page with the results."""
+"""The tables of a busy site in benchmarks/results/README.md, from stored runs. A test compares them."""
 
 from __future__ import annotations
 
