@@ -1,4 +1,4 @@
-"""The blocks of frameworks.md, mirror.md, logging.md and others run as they are printed, on a real server."""
+"""The blocks of frameworks.md, move.md, logging.md and others run as they are printed, on a real server."""
 
 from __future__ import annotations
 
@@ -196,10 +196,10 @@ def test_the_tally_of_a_roll_out_is_counted_and_exported(
     server: Server, presence: Presence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
-    block = blocks("mirror.md")["rollout"]
+    block = blocks("move.md")["rollout"]
     before = set(REGISTRY._collector_to_names)
     try:
-        site = run(block, "docs/use/mirror.md")
+        site = run(block, "docs/use/move.md")
         visitor = {"X-User": "ada", "Cookie": "site=old-key"}
         with TestClient(site["app"]) as client:
             assert client.get("/", headers=visitor).status_code == 404, "no route, but not refused"
@@ -219,6 +219,6 @@ def test_the_tally_of_a_roll_out_is_counted_and_exported(
 
 
 def test_the_states_of_the_table_are_those_of_the_tally() -> None:
-    table = (DOCS / "use/mirror.md").read_text("utf-8").partition("| state | the request |")[2].partition("\n\n")[0]
+    table = (DOCS / "use/move.md").read_text("utf-8").partition("| state | the request |")[2].partition("\n\n")[0]
     named = {name for row in re.findall(r"^\| (`.+?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
     assert named == set(get_args(State))

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.xdist_group("documents")  # they share what they have r
 RUN_HERE = ("README.md", "docs/use/quickstart.md")
 RUN_ELSEWHERE = {
     "docs/use/recipes.md": "test_recipes",
-    "docs/use/mirror.md": "test_moving",
+    "docs/use/move.md": "test_moving",
     "docs/use/frameworks.md": "test_page_blocks",
     "docs/use/frameworks/jwt.md": "test_frameworks",
     "docs/use/testing.md": "test_pytest_plugin",
