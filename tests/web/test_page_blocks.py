@@ -21,7 +21,7 @@ from tests.support.fair_clock import PATIENT
 from tests.support.place_file import write_place_file
 from tests.support.servers import Server, missing, redis_binary, valkey_binary
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs/use"
 
 
 def blocks(page: str) -> dict[str, str]:
@@ -50,7 +50,7 @@ def run(code: str, page: str, **names: Any) -> dict[str, Any]:
 
 
 def test_every_block_of_these_pages_is_tested() -> None:
-    pages = ("frameworks.md", "logging.md", "odd_logins.md", "on_behalf.md", "places.md",
+    pages = ("frameworks.md", "../run/logging.md", "odd_logins.md", "on_behalf.md", "places.md",
              "timeouts.md", "identity_provider.md")  # fmt: skip
     assert [set(blocks(page)) for page in pages] == [
         {"client", "asyncio"},
@@ -119,8 +119,8 @@ def test_a_page_of_another_origin_gets_its_preflight_and_reads_why_it_is_refused
 def test_a_program_records_the_spans_of_its_client(server: Server) -> None:
     """In a process of its own: the provider is global, and can be set once."""
     environ = os.environ | {"PRESENCE_REDIS_URL": server.url, "PRESENCE_NAMESPACE": "traces"}
-    command = [sys.executable, "-W", "error", "-c", blocks("logging.md")["traces"]]
-    done = subprocess.run(command, env=environ, cwd=DOCS.parent, capture_output=True, text=True, timeout=60)
+    command = [sys.executable, "-W", "error", "-c", blocks("../run/logging.md")["traces"]]
+    done = subprocess.run(command, env=environ, cwd=DOCS.parents[1], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "['login']\n", "")
 
 
@@ -219,6 +219,6 @@ def test_the_tally_of_a_roll_out_is_counted_and_exported(
 
 
 def test_the_states_of_the_table_are_those_of_the_tally() -> None:
-    table = (DOCS / "use/move.md").read_text("utf-8").partition("| state | the request |")[2].partition("\n\n")[0]
+    table = (DOCS / "move.md").read_text("utf-8").partition("| state | the request |")[2].partition("\n\n")[0]
     named = {name for row in re.findall(r"^\| (`.+?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
     assert named == set(get_args(State))
