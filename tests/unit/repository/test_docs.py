@@ -48,6 +48,7 @@ RUN_ELSEWHERE = {
     "docs/use/frameworks/channels_celery.md": "test_django_connections",
     "docs/run/logging.md": "test_page_blocks",
     "docs/use/odd_logins.md": "test_page_blocks",
+    "docs/use/failed_sign_ins.md": "test_page_blocks",
     "docs/use/on_behalf.md": "test_page_blocks",
     "docs/use/places.md": "test_page_blocks",
     "docs/use/timeouts.md": "test_page_blocks",
