@@ -1,8 +1,8 @@
 """Two versions at once: today's reads what an earlier version wrote, each continues what the other began, and a client
 refuses an unknown schema before it writes anything.
 
-Nothing has been released yet, so there is no earlier tag. Commit 3b37f3f is used instead. The data that it wrote are
-kept in data/. Where the repository's history is available, its code runs next to ours.
+Until 0.9.0 has a tag, commit 3b37f3f is used instead. The data that it wrote are
+kept in data/, next to those of 0.9.0. Where the repository's history is available, its code runs next to ours.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import pytest
 from presence_core import CorruptData, ListOrder, SessionFilter
 from presence_core.operations import layout as layout_operations
 from tests.conftest import Bed, on
+from tests.golden.namespace import SETTINGS as GOLDEN
 from tests.support.facade import P
 from tests.support.programs.earlier import comparable
 
@@ -38,10 +39,15 @@ WHY: dict[str, Any] = {"by": "staff", "reason": "test"}
 def written(bed: Bed) -> dict[str, Any]:
     """Load the data of the earlier version into this test's namespace; returns the tokens and the time that its site
     knew."""
-    first, *lines = DATA.read_text("utf-8").splitlines()
+    return load(bed, DATA, b"{earlier")
+
+
+def load(bed: Bed, path: Path, namespace: bytes) -> dict[str, Any]:
+    """Write the keys of a file into this test's namespace. Returns its first line."""
+    first, *lines = path.read_text("utf-8").splitlines()
     for line in lines:
         words = [word.encode("latin-1") for word in json.loads(line)]
-        words[1] = words[1].replace(b"{earlier", b"{" + bed.namespace.encode(), 1)
+        words[1] = words[1].replace(namespace, b"{" + bed.namespace.encode(), 1)
         bed.raw.execute_command(*words)
     known: dict[str, Any] = json.loads(first)
     return known
@@ -162,6 +168,40 @@ def test_data_of_an_earlier_fold_is_found_by_a_scan_until_reindex_has_finished(t
         assert [found_user.session_id for found_user in fresh.list_sessions(SessionFilter(text=session_id))] == [
             session_id
         ]
+
+
+# -- data of a release -------------------------------------------------------------------------------------------------
+
+RELEASE = SUPPORT / "data" / "release-0.9.0.jsonl"
+"""What tests/golden/namespace.py did, written by 0.9.0. It stays as it is: docs/lookup/compatibility.md promises it."""
+
+
+@on("valkey-sync", "redis7-async", soak=("valkey", "redis7"))
+def test_the_data_of_the_release_are_read_ended_and_erased(bed: Bed) -> None:
+    known = load(bed, RELEASE, b"{golden")
+    settings = {name: value for name, value in GOLDEN.items() if name != "namespace"}
+    p = bed.connect(**settings, heal=False)
+    p.set_now(known["now"])
+    before = bed.dump()
+    assert {session.uid for session in p.list_sessions(limit=100).items} == {
+        "ada", "eve", "old", "tabs", "user-0", "user-4", "user-5"
+    }  # fmt: skip
+    [ended] = p.ended("user-2").items
+    assert (ended.reason, ended.ticket, ended.message) == ("kicked", "T-1", "Ended.")
+    assert p.sessions("tabs")[0].old_token
+    assert {block.uid for block in p.blocks()} == {"mallory", "user-2"}
+    assert p.staff()[0].role == "admin"
+    assert [person.uid for person in p.people("lovelace")] == ["ada"]
+    assert {session.place.city for session in p.sessions("ada") if session.place} == {"Berlin", "Sydney"}
+    assert p.facets("plan")
+    assert {entry.action for entry in p.audit(limit=100).items} >= {"kick", "block", "kick_where", "change_timeouts"}
+    assert bed.dump() == before, "a reader writes nothing"
+    writer = bed.connect(**settings)
+    writer.set_now(known["now"])
+    assert writer.repair().repaired == 0, "nothing is untidy for today's code"
+    assert writer.kick("eve", **WHY)
+    assert writer.erase("ada", **WHY).complete
+    assert not any(b"Lovelace" in (value or b"") for value in bed.dump().values())
 
 
 # -- both at once -----------------------------------------------------------------------------------------------------

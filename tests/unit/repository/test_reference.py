@@ -24,6 +24,7 @@ from presence_core.files.secret_files import SECRETS
 from presence_core.web.rules import Rules, Verdict, Visitor
 from presence_core.web.your_devices.device_list import Device, DeviceList, DevicesPage, PastDevice
 from presence_core.web.your_devices.options import DeviceOptions
+from tests.golden import public_names
 
 ROOT = Path(__file__).parents[3]
 
@@ -109,6 +110,16 @@ def test_fields_are_in_the_table_of_their_class(page: str) -> None:
     for owner in shown:
         for field in dataclasses.fields(owner):
             assert f"\n| `{field.name}`" in pages()[page], f"{owner}.{field.name}"
+
+
+# -- what is frozen ---------------------------------------------------------------------------------------------------
+
+
+def test_the_page_of_frozen_names_is_what_the_code_has() -> None:
+    """A name that is gone breaks sites: docs/lookup/compatibility.md. After a new one, ``python -m tests.golden``."""
+    page = public_names.PAGE.read_text("utf-8")
+    assert all(f"\n{module}: " in page for module in public_names.names())
+    assert public_names.written() == page
 
 
 # -- environment variables --------------------------------------------------------------------------------------------
