@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+from html import escape
 from typing import Final
 
 import streamlit as st
@@ -29,11 +31,18 @@ def page() -> None:
         st.header(chapters.title(opened), anchor=False)
         for part in chapters.parts(opened):
             if isinstance(part, chapters.Picture):
-                st.image(part.path, caption=part.words, width="stretch")
+                _picture(part)
             else:
                 st.markdown(part)
         if language.current() != "en":
             st.caption(texts.HANDBOOK_IN_ENGLISH)
+
+
+def _picture(part: chapters.Picture) -> None:
+    """A picture with a text for screen readers, which ``st.image`` cannot give it."""
+    data = b64encode(part.path.read_bytes()).decode()
+    st.html(f'<img alt="{escape(part.words)}" style="max-width: 100%" src="data:image/png;base64,{data}">')
+    st.caption(part.words)
 
 
 def _open(name: str) -> None:
