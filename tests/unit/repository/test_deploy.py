@@ -316,3 +316,12 @@ def test_every_file_and_page_gives_the_same_time_to_stop() -> None:
     found = [number for path in (*files, *pages) for number in re.findall(pattern, path.read_text("utf-8"))]
     assert len(found) >= 11
     assert {int(file or page) for file, page in found} == {2 * Settings().confirm_hold + 15}
+
+
+def test_the_builder_of_the_images_gets_every_file_that_a_wheel_takes_from_elsewhere() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    copied = (ROOT / "deploy/Dockerfile").read_text("utf-8")
+    sent = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
+    for name in project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]:
+        assert re.search(rf"^COPY .*(?<![\w/]){re.escape(name)}(?![\w/])", copied, re.MULTILINE), name
+        assert f"!{name}" in sent
