@@ -257,14 +257,15 @@ def _money(runs: list[Run]) -> Iterator[str]:
 
 def derived() -> str:
     """The generated part of the page: what is needed, and the money."""
-    needed = [line for server in ("valkey", "redis") if (runs := _runs(server)) for line in _needed(runs)]
-    return "\n".join([*needed, *_money(_runs("valkey"))])
+    runs = _runs("valkey")
+    return "\n".join([*_needed(runs), *_money(runs)])
 
 
 def measured() -> str:
     """The runs behind it, and the comparison with a whole site."""
     found = [line for server in ("valkey", "redis") if (runs := _runs(server)) for line in _measured(server, runs)]
-    return "\n".join([*_checked(), *found])
+    redis = _runs("redis")
+    return "\n".join([*_checked(), *(_needed(redis) if redis else ()), *found])
 
 
 def main(argv: Sequence[str]) -> int:
