@@ -150,6 +150,10 @@ class Shard:
         """STRING: time and place of the user's last login with a known place."""
         return f"{self.tag}:place:{uid}"
 
+    def sign_ins(self, uid: str) -> str:
+        """STRING: the user's latest sign-ins."""
+        return f"{self.tag}:signins:{uid}"
+
     def remarks(self, uid: str) -> str:
         """HASH: id → a remark of staff on this user."""
         return f"{self.tag}:remarks:{uid}"

@@ -47,6 +47,7 @@ SHARD: Final = (
     Family("devices:<uid>", "HASH", "user", "own", writers=_ENDING),
     Family("known:<uid>", "HASH", "user", "own", _ENDING),
     Family("place:<uid>", "STRING", "user", "own", writers="site"),
+    Family("signins:<uid>", "STRING", "user", "own", writers="site worker"),
     Family("closing", "HASH", "final", "entries", writers=_ENDING),
     Family("labels", "HASH", "shared", "entries", writers="site"),
     Family("totals", "HASH", "final", writers=_ENDING),

@@ -10,20 +10,23 @@
 -- include: sessions/list_on_behalf
 -- include: sessions/authentication
 -- include: login/odd_login
+-- include: login/sign_ins
 -- include: staff/audit_entry
 -- include: search/session_ids
 -- include: search/idp_entries
 -- KEYS: 1-13 Shard.lists 14 labels 15 words 16 block 17-20 Shard.of_user 21 record 22 block_rules 23 ids
 --       24 idp 25 known devices 26 place of the last login (of a login that names its device, or has a place); or 25
---       audit 26 sessions on behalf of users (of a login on behalf of the user)
+--       audit 26 sessions on behalf of users (of a login on behalf of the user); 27 the user's sign-ins, where they are
+--       kept
 -- ARGV: 1 now|'' 2 policy 3 uid 4 sid 5 digest of the secret 6 idle s 7 absolute s 8 packed address, as recorded
 --       9 client label 10 client text 11 agent label 12 agent text 13 label limit 14 device
 --       15 max sessions 16 max per device|0 17 replace|reject 18 login at|'' 19 last seen|'' (imported)
 --       20 declared attributes (facets.lua) 21 index the address 0|1 22 digest of the session id, 4 bytes|'' (not
 --       indexed) 23 methods|'' (authentication.lua) 24 JSON of what may be odd (odd_login.lua)|'' 25 place|''
 --       26 the whole address, for block rules 27 pass|refuse: a login without one while a rule names a network
---       28 when the identity provider ends it, ms|'' 29 its link to index|'' 30 how many words the further fields of
---       the record take, these, then the user's entries of the index of words
+--       28 when the identity provider ends it, ms|'' 29 its link to index|'' 30 its text in the sign-in history|'' (not
+--       kept) 31 for how many ms sign-ins are kept|'' 32 how many words the further fields of the record take, these,
+--       then the user's entries of the index of words
 -- returns: {'ok', last seen, core, {sids that a limit ended}, {sids found past their deadline, ended as expired},
 --          {h, q}, o|'', u|'', 1 if it has no address while a rule names a network} or
 --          {'limit'|'device_limit'|'no_address'|'ended'|'expired'} (1 behind 'ended': see sessions/validate.lua) or
@@ -32,7 +35,8 @@ local k = shard_keys()
 local labels, words, block, _, _, _, _, record, block_rules, ids, idp = unpack(KEYS, 14, 24)
 local given_now, packed_policy, uid, sid, digest, idle, absolute, ip, client_id, client_text,
   agent_id, agent_text, max_labels, device, max_sessions, max_per_device, on_limit, given_login, given_seen, declared,
-  index_address, id_digest, methods, packed_odd, place, full_ip, no_address, idp_end, link, number_of_words =
+  index_address, id_digest, methods, packed_odd, place, full_ip, no_address, idp_end, link, sign_in,
+  keep_sign_ins, number_of_words =
   unpack(ARGV, 1, ARGS)
 local first_field = ARGS + 1
 local now, policy, user, ref = clock(given_now), read_policy(packed_policy), user_keys(uid, 17), uid .. ':' .. sid
@@ -132,6 +136,9 @@ if idp_end_field ~= '' then
   fields[#fields + 1], fields[#fields + 2] = 'u', idp_end_field
 end
 redis.call('HSET', record, unpack(fields))
+if sign_in ~= '' and not is_repeat then
+  note_sign_in(now, KEYS[27], tonumber(keep_sign_ins), login, string.byte(odd_field) or 0, sign_in, given_login ~= '')
+end
 if policy.ttl and not is_repeat then
   redis.call('PEXPIREAT', record, ms(login + (absolute_s + 86400) * 1000))
 end

@@ -9,6 +9,7 @@ from presence_core import validation as check
 from presence_core.keyspace import Shard, split_ref
 from presence_core.models import ApprovalRequest, Page, SavedItem, moment, plain, stored_number, text
 from presence_core.models.places import read_place
+from presence_core.operations import sign_ins
 from presence_core.operations.context import Context
 from presence_core.operations.search.live_counts import count_call
 from presence_core.operations.sessions import read, tombstones
@@ -35,6 +36,7 @@ def export_person(ctx: Context, uid: object) -> Op[dict[str, Any]]:
         "ended": (
             yield from _all_pages(lambda cursor: tombstones.ended(ctx, owner, None, None, None, None, 1000, cursor))
         ),
+        "sign_ins": (yield from sign_ins.sign_ins(ctx, owner)),
         "audit": (yield from _all_pages(lambda cursor: audit.audit(ctx, owner, None, None, None, 1000, cursor))),
         "events": (yield from _events(s, owner)),
         "saved": (yield from _saved(ctx, owner)),
