@@ -308,8 +308,8 @@ class SessionsMethods(Client):
 
     def sign_ins(self, uid: str) -> list[SignIn]:
         """A user's latest logins, at most 50, the newest first, as long as ``Settings.keep_sign_ins`` keeps them: when,
-        from which place and on which device. Logins on behalf of the user are not among them. Cost: O(1), one round
-        trip.
+        from which place and on which device. Logins on behalf of the user are not among them. Empty if this client's
+        settings keep none. Cost: O(1), one round trip, or none.
         """
         return self._run(sign_ins.sign_ins(self._ctx, uid))
 

@@ -19,19 +19,20 @@ from presence_core.settings import DAY
 def sign_ins(ctx: Context, uid: object) -> Op[list[SignIn]]:
     owner = check.uid(uid)
     yield CHECKED
-    s = ctx.shard(owner)
-    counted, stored = yield [count_call(ctx, s), _history_call(s, owner)]
-    return _kept(ctx, read_sign_ins(stored), COUNT_LIVE.reply(counted).now)
+    return (yield from history(ctx, owner)) if ctx.settings.keep_sign_ins else []
+
+
+def history(ctx: Context, uid: str) -> Op[list[SignIn]]:
+    """What is stored, also if the settings keep no sign-ins any more; without what is older than they say."""
+    s = ctx.shard(uid)
+    counted, stored = yield [count_call(ctx, s), _history_call(s, uid)]
+    now, days = COUNT_LIVE.reply(counted).now, ctx.settings.keep_sign_ins
+    oldest = now - days * DAY * 1000 if days else 0
+    return [sign_in for sign_in in read_sign_ins(stored) if as_ms(sign_in.at) > oldest]
 
 
 def _history_call(s: Shard, uid: str) -> Call:
     return command(s.sign_ins(uid), "GET", s.sign_ins(uid), lenient=True)
-
-
-def _kept(ctx: Context, history: list[SignIn], now: int) -> list[SignIn]:
-    """Those that the settings still keep. A client whose settings keep none shows what others have written."""
-    oldest = now - ctx.settings.keep_sign_ins * DAY * 1000 if ctx.settings.keep_sign_ins else 0
-    return [sign_in for sign_in in history if as_ms(sign_in.at) > oldest]
 
 
 @checked_first
@@ -47,10 +48,10 @@ def previous_login(ctx: Context, uid: object, session_id: object) -> Op[SignIn |
     this = next((session for session in live if session.session_id == sid), None)
     if this is None:
         return None
-    history = read_sign_ins(stored[0] if stored else None)
+    kept = read_sign_ins(stored[0]) if stored else []
     known: list[Record] = [*live]
-    if not any(sign_in.at < this.login_at for sign_in in history):
+    if not any(sign_in.at < this.login_at for sign_in in kept):
         known += yield from tombstones.ended(ctx, owner, None, None, None, None, tombstones.MAX_ENDED, None)
     logins = [SignIn.of_session(record) for record in known if record.on_behalf_by is None]
-    before = [sign_in for sign_in in [*history, *logins] if sign_in.at < this.login_at]
+    before = [sign_in for sign_in in [*kept, *logins] if sign_in.at < this.login_at]
     return max(before, key=lambda sign_in: sign_in.at, default=None)

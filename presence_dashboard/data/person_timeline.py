@@ -8,7 +8,7 @@ from datetime import date, datetime, tzinfo
 from itertools import groupby
 from typing import Final, Literal
 
-from presence_core import AuditEntry, Ended, Session
+from presence_core import AuditEntry, Ended, Session, SignIn
 
 Kind = Literal["login", "end", "staff"]
 
@@ -26,6 +26,7 @@ class TimelineEvent:
     kind: Kind
     records: tuple[Session | Ended, ...] = ()  #: its sessions; several if one kick ended them
     entry: AuditEntry | None = None  #: the audit entry of a staff action
+    sign_in: SignIn | None = None  #: a login whose session is not known any more
 
     @property
     def kinds(self) -> frozenset[Kind]:
@@ -34,12 +35,18 @@ class TimelineEvent:
         return frozenset((self.kind, "staff")) if self.kind == "end" and kicked else frozenset((self.kind,))
 
 
-def merge(live: Iterable[Session], ended: Iterable[Ended], entries: Iterable[AuditEntry]) -> list[TimelineEvent]:
+def merge(
+    live: Iterable[Session], ended: Iterable[Ended], entries: Iterable[AuditEntry], sign_ins: Iterable[SignIn] = ()
+) -> list[TimelineEvent]:
     """All events, newest first. A kick, or a logout by the identity provider, that is in the audit and in the ended
-    sessions appears once."""
+    sessions appears once, and so does a login that is also in the sign-in history."""
     ended = list(ended)
     records: list[Session | Ended] = [*live, *ended]
     timeline = [TimelineEvent(record.login_at, "login", (record,)) for record in records]
+    known_logins = {record.login_at for record in records}
+    timeline += [
+        TimelineEvent(sign_in.at, "login", sign_in=sign_in) for sign_in in sign_ins if sign_in.at not in known_logins
+    ]
     acts = list(entries)
     ends: dict[int, list[Ended]] = {}  # by position in `acts`
     known = {

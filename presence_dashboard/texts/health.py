@@ -126,6 +126,7 @@ RETENTION_KINDS: Final = {
     **RETENTION_ENDED,
     "truncate_addresses_after": "Full addresses of ended sessions",
     "keep_people": "Name and last activity of offline people",
+    "keep_sign_ins": "The last 50 logins of each person: time, place, device",
     "keep_devices": "Devices that a user has logged in on",
     "keep_remarks": "Remarks of staff on a person",
     "max_events": "Events: login or end, user, session, time",

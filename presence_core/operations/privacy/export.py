@@ -36,7 +36,7 @@ def export_person(ctx: Context, uid: object) -> Op[dict[str, Any]]:
         "ended": (
             yield from _all_pages(lambda cursor: tombstones.ended(ctx, owner, None, None, None, None, 1000, cursor))
         ),
-        "sign_ins": (yield from sign_ins.sign_ins(ctx, owner)),
+        "sign_ins": (yield from sign_ins.history(ctx, owner)),
         "audit": (yield from _all_pages(lambda cursor: audit.audit(ctx, owner, None, None, None, 1000, cursor))),
         "events": (yield from _events(s, owner)),
         "saved": (yield from _saved(ctx, owner)),

@@ -7,7 +7,7 @@ from typing import Final
 
 import streamlit as st
 
-from presence_core import AuditEntry, AuditFact, Ended, Session
+from presence_core import AuditEntry, AuditFact, Ended, Session, SignIn
 from presence_dashboard import texts, ticket_links
 from presence_dashboard.components import session_facts
 from presence_dashboard.data.browser_tab import this_tab, zone
@@ -83,6 +83,8 @@ def _headline(event: TimelineEvent, known: dict[str, Session | Ended], actor: Ac
     if event.kind == "login" and first is not None:
         live = f" {texts.PERSON_LIVE}" if isinstance(first, Session) else ""
         return texts.happened_login(session_facts.device(first, actor)) + live
+    if event.sign_in is not None:
+        return texts.happened_login(session_facts.device(event.sign_in, actor))
     if isinstance(first, Ended):
         return _end(event, first, known, actor)
     entry = event.entry
@@ -120,10 +122,10 @@ def _newer(ended: Ended, known: dict[str, Session | Ended], actor: Actor) -> str
 def _details(event: TimelineEvent, actor: Actor) -> list[str]:
     """Details of an event as lines of plain text."""
     first, entry = next(iter(event.records), None), event.entry
+    if event.sign_in is not None:
+        return _sign_in(event.sign_in, actor)
     if event.kind == "login" and first is not None:
-        origin = [session_facts.client(first), session_facts.app(first), session_facts.address(first, actor)]
-        parts = [isolated(part) for part in origin if part]
-        return [" · ".join(parts)] if parts else []
+        return _one_line(session_facts.client(first), session_facts.app(first), session_facts.address(first, actor))
     ended = first if isinstance(first, Ended) else None
     ticket = _ticket(event)
     facts = {
@@ -134,6 +136,22 @@ def _details(event: TimelineEvent, actor: Actor) -> list[str]:
         texts.LABEL_LOGGED_IN: _origin(ended) if ended is not None and len(event.records) == 1 else None,
     }
     return [texts.labelled(label, session_facts.lines(value)) for label, value in facts.items() if value]
+
+
+def _sign_in(sign_in: SignIn, actor: Actor) -> list[str]:
+    flags = {texts.FLAG_WORDS["new_device"]: sign_in.new_device, texts.FLAG_WORDS["distant"]: sign_in.distant}
+    where = session_facts.place(sign_in, actor)
+    return _one_line(
+        session_facts.client(sign_in),
+        session_facts.app(sign_in),
+        where,
+        *(word for word, is_so in flags.items() if is_so),
+    )
+
+
+def _one_line(*parts: str | None) -> list[str]:
+    known = [isolated(part) for part in parts if part]
+    return [" · ".join(known)] if known else []
 
 
 def _ticket(event: TimelineEvent) -> str | None:
