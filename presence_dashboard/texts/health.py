@@ -89,6 +89,7 @@ HEALTH_INDEXES: Final = "Complete indexes"
 HEALTH_AGREEMENT: Final = "Lists and counters"
 HEALTH_AGREE: Final = "consistent"
 HEALTH_ENDED: Final = "Ended sessions"
+HEALTH_SIGN_INS: Final = "Sign-in histories, estimated"
 HEALTH_ENDED_ALL: Final = "complete"
 HEALTH_NONE: Final = "none"
 

@@ -122,6 +122,7 @@ def judge(facts: HealthFacts) -> Health:
         swept_at=facts.swept_at,
         sentinels=facts.sentinels,
         ended_complete_since=facts.ended_complete_since,
+        sign_ins_memory=facts.sign_ins_of * facts.sign_in_bytes or None,
     )
 
 

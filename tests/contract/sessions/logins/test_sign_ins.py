@@ -210,9 +210,11 @@ def _seen(bed: Bed, p: P, uid: str) -> list[tuple[str | None, str | None]]:
 def test_health_says_about_how_much_memory_the_histories_take(bed: Bed) -> None:
     p = bed.connect(keep_sign_ins=10)
     p.login_many({"uid": f"u{number}", "device": "phone"} for number in range(50))
-    [found] = [finding.text for finding in p.health().findings if finding.subject == "sign-ins"]
+    health = p.health()
+    [found] = [finding.text for finding in health.findings if finding.subject == "sign-ins"]
     key = p.context.shard("u1").sign_ins("u1")
     size = len(key) + 80 + 1 + (2 + 1) + (2 + 9) + 9
     assert found.startswith("The sign-in histories of about 50 users take about 0.0 MB, ")
     assert abs(int(found.split()[-3]) - size) <= 1
-    assert not any(finding.subject == "sign-ins" for finding in bed.connect().health().findings)
+    assert health.sign_ins_memory == 50 * int(found.split()[-3])
+    assert bed.connect().health().sign_ins_memory is None
