@@ -14,7 +14,7 @@ from presence_core.models.places import MAX_BYTES, Place, cut
 from presence_core.models.sessions import Ended, Record, Session, moment, text
 from presence_core.models.staff import Block, Job
 from presence_core.schema.endings import EventKind
-from presence_core.schema.record import DISTANT, NEW_DEVICE
+from presence_core.schema.record import AFTER_FAILURES, DISTANT, NEW_DEVICE
 
 T = TypeVar("T")
 
@@ -64,6 +64,7 @@ class SignIn:
     browser: str | None = None
     new_device: bool = False  #: the user had other devices, and not this one
     distant: bool = False  #: farther from the place of the login before than a plane flies in the time between
+    after_failures: bool = False  #: five or more sign-ins of the user had failed since the login before
 
     @classmethod
     def of_session(cls, record: Record) -> SignIn:
@@ -72,7 +73,7 @@ class SignIn:
         return cls(
             at=record.login_at, place=place if place != Place() else None,
             device=record.device, app=record.app, app_version=record.app_version, os=record.os, browser=record.browser,
-            new_device=record.new_device, distant=record.distant,
+            new_device=record.new_device, distant=record.distant, after_failures=record.after_failures,
         )  # fmt: skip
 
 
@@ -107,7 +108,6 @@ def _read_sign_ins(stored: bytes) -> list[SignIn]:
         country, city = texts[place - 1]
         device, app, app_version, os, browser = texts[client - 1]
         where = Place(country=country, city=city) if country or city else None
-        new_device, distant = bool(flags & NEW_DEVICE), bool(flags & DISTANT)
         found.append(
             SignIn(
                 at=moment(high << 32 | low),
@@ -117,8 +117,9 @@ def _read_sign_ins(stored: bytes) -> list[SignIn]:
                 app_version=app_version,
                 os=os,
                 browser=browser,
-                new_device=new_device,
-                distant=distant,
+                new_device=bool(flags & NEW_DEVICE),
+                distant=bool(flags & DISTANT),
+                after_failures=bool(flags & AFTER_FAILURES),
             )
         )
     return found[::-1]
@@ -144,7 +145,10 @@ class Counts:
     totals: Mapping[str, int]  #: since the namespace began: "login", and ends by reason, when they are written
     as_of: datetime
     swept_at: datetime | None  #: when a sweep last ran to its end; None before the first
-    odd_logins: Mapping[str, int]  #: since the namespace began: "new_device"; "distant", far from the last login
+    odd_logins: Mapping[str, int]
+    """Since the namespace began: "new_device"; "distant", far from the last login; "after_failures", after five or more
+    sign-ins that failed."""
+    failed_logins: int = 0  #: since the namespace began
     draining: bool = False  #: sweeps are still ending the sessions that ``revoke_before`` revoked
     waiting: Mapping[str, int] = field(default_factory=dict)  #: sessions that have ended, by the reason that a sweep
     #: will write: ``totals`` do not have them yet

@@ -50,12 +50,13 @@ def run(code: str, page: str, **names: Any) -> dict[str, Any]:
 
 
 def test_every_block_of_these_pages_is_tested() -> None:
-    pages = ("frameworks.md", "logging.md", "odd_logins.md", "on_behalf.md", "places.md",
+    pages = ("frameworks.md", "logging.md", "odd_logins.md", "failed_sign_ins.md", "on_behalf.md", "places.md",
              "sign_ins.md", "timeouts.md", "identity_provider.md")  # fmt: skip
     assert [set(blocks(page)) for page in pages] == [
         {"client", "asyncio"},
         {"traces"},
         {"device"},
+        {"failed"},
         {"behalf"},
         {"distant"},
         {"previous"},
@@ -140,6 +141,13 @@ def test_a_login_names_the_device_of_its_cookie_and_another_browser_is_new(
     assert capsys.readouterr().out == ""
     run(code, page, presence=presence, cookie_header="__Host-presence-device=x; theme=dark")
     assert capsys.readouterr().out == "Write a mail to the user.\n"
+
+
+def test_a_site_reports_the_sign_ins_that_it_refuses(presence: Presence) -> None:
+    presence.login("u1019")
+    run(blocks("failed_sign_ins.md")["failed"], "docs/failed_sign_ins.md", presence=presence)
+    assert [failure.why for failure in presence.failed_logins("u1019").items] == ["wrong_password"]
+    assert [failure.name_kind for failure in presence.failed_logins("Kim@example.org").items] == ["email"]
 
 
 def test_staff_log_in_on_behalf_of_a_user(presence: Presence) -> None:

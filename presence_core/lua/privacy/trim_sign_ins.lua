@@ -11,7 +11,7 @@ local oldest, oldest_city = now - keep, city_ms ~= '' and now - tonumber(city_ms
 local changed = 0
 for _, key in ipairs(KEYS) do
   local value = redis.pcall('GET', key)
-  local sign_ins = type(value) == 'string' and read_sign_ins(value) or {}
+  local sign_ins = type(value) == 'string' and sign_in_history.read(value) or {}
   local kept, is_changed = {}, false
   for _, sign_in in ipairs(sign_ins) do
     local at, flags, place, client = unpack(sign_in)
@@ -21,7 +21,7 @@ for _, key in ipairs(KEYS) do
   end
   if is_changed then
     changed = changed + 1
-    if #kept > 0 then store_sign_ins(key, kept, keep) else redis.call('UNLINK', key) end
+    if #kept > 0 then sign_in_history.store(key, kept, keep) else redis.call('UNLINK', key) end
   end
 end
 return changed

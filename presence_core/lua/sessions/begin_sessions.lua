@@ -8,8 +8,8 @@
 -- include: search/session_ids
 -- include: login/sign_ins
 -- KEYS: 1 sessions 2 deadlines 3 users 4 people 5 events 6 totals 7 meta 8 addresses 9 facets 10 labels 11 words
---       12 block_rules 13 ids 14… of each row: user, record, block; then, where sign-ins are kept, of each row the
---       user's sign-ins
+--       12 block_rules 13 ids 14… of each row: user, record, block, failures of the user; then, where sign-ins are
+--       kept, of each row the user's sign-ins
 -- ARGV: 1 now|'' 2 events to keep 3 record TTL 0|1 4 max sessions 5 label limit 6 index the addresses 0|1 7 number of
 --       labels 8 for how many ms sign-ins are kept|'' (not kept) 9… id and text of each label; then of each row: core
 --       without its login time, login at|'' and last seen|'' (imported), digest of the session id|'' (not indexed),
@@ -27,8 +27,8 @@ now = clock(now)
 if foreign('ZCARD', people, 'ZCARD', words) then return '' end
 local first_row = ARGS + 1 + 2 * label_count
 local refs = {}
-local last_key = keep_sign_ins == '' and #KEYS or 13 + (#KEYS - 13) / 4 * 3
-for key = 15, last_key, 3 do refs[(key - 12) / 3] = string.sub(KEYS[key], #sessions + 1) end -- T:session:<ref>
+local last_key = keep_sign_ins == '' and #KEYS or 13 + (#KEYS - 13) / 5 * 4
+for key = 15, last_key, 4 do refs[(key - 11) / 4] = string.sub(KEYS[key], #sessions + 1) end -- T:session:<ref>
 local listed = redis.pcall('ZMSCORE', sessions, unpack(refs))
 local meta = redis.pcall('HMGET', meta_key, 'revoked', 'floor', 'recount', 'rules')
 local texts, new_labels = read_labels(labels, {unpack(ARGV, ARGS + 1, first_row - 1)}, tonumber(most_labels))
@@ -94,9 +94,9 @@ for _, row in ipairs(plain) do
   redis.call('SADD', KEYS[row.key], string.sub(row.ref, #row.uid + 2))
   if row.id_digest ~= '' then add_session_id(ids, sessions, row.id_digest, row.login) end
   if keep_sign_ins ~= '' then
-    local number = (row.key - 11) / 3
-    note_sign_in(now, KEYS[last_key + number], tonumber(keep_sign_ins), row.login, 0, ARGV[#ARGV - #refs + number],
-                 row.is_imported)
+    local number = (row.key - 10) / 4
+    sign_in_history.note(now, KEYS[last_key + number], tonumber(keep_sign_ins), row.login, 0,
+                         ARGV[#ARGV - #refs + number], row.is_imported)
   end
   add_facets(sums, {[R.core] = row.core, [R.declared] = declared, [R.place] = row.place}, 1)
 end

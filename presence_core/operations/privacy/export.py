@@ -11,6 +11,7 @@ from presence_core.models import ApprovalRequest, Page, SavedItem, moment, plain
 from presence_core.models.places import read_place
 from presence_core.operations import sign_ins
 from presence_core.operations.context import Context
+from presence_core.operations.failures import listing
 from presence_core.operations.search.live_counts import count_call
 from presence_core.operations.sessions import read, tombstones
 from presence_core.operations.staff import approvals, audit, blocks, remarks, saved_items
@@ -37,6 +38,11 @@ def export_person(ctx: Context, uid: object) -> Op[dict[str, Any]]:
             yield from _all_pages(lambda cursor: tombstones.ended(ctx, owner, None, None, None, None, 1000, cursor))
         ),
         "sign_ins": (yield from sign_ins.history(ctx, owner)),
+        "failed_logins": (
+            yield from _all_pages(
+                lambda cursor: listing.failed_logins(ctx, owner, None, None, None, None, 1000, cursor)
+            )
+        ),
         "audit": (yield from _all_pages(lambda cursor: audit.audit(ctx, owner, None, None, None, 1000, cursor))),
         "events": (yield from _events(s, owner)),
         "saved": (yield from _saved(ctx, owner)),

@@ -189,7 +189,9 @@ def _refused(bed: Bed, calls: dict[str, Callable[[], Any]]) -> None:
 def test_the_sites_user_records_logins_but_no_data_of_staff_and_workers(bed: Bed, tmp_path: Path) -> None:
     staff = bed.connect()
     places = str(write_place_file(tmp_path / "places.mmdb"))
-    p = _as(bed, "site", max_sessions=2, max_sessions_per_device=1, place_file=places, rotate_grace=30, keep_sign_ins=30)
+    p = _as(
+        bed, "site", max_sessions=2, max_sessions_per_device=1, place_file=places, rotate_grace=30, keep_sign_ins=30
+    )
     login = p.login("ada", device="phone", user_agent="curl/8", name="Ada", ip="192.0.2.1", attributes={"a": 1})
     p.login_many([{"uid": "ada", "device": "phone"}, {"uid": "bob"}, {"uid": "bob"}, {"uid": "bob"}])
     assert not p.validate(login.token)
