@@ -13,7 +13,19 @@ from typing import Final
 
 import streamlit as st
 
-from presence_core import AuditEntry, Block, Ended, Person, Presence, PresenceError, Remark, Session, SignIn, Viewer
+from presence_core import (
+    AuditEntry,
+    Block,
+    Ended,
+    FailedLogin,
+    Person,
+    Presence,
+    PresenceError,
+    Remark,
+    Session,
+    SignIn,
+    Viewer,
+)
 from presence_core.text.search_text import fold
 from presence_core.text.typed_text import as_one_line, read_typed
 from presence_dashboard.data import person_timeline
@@ -82,6 +94,8 @@ def _is_known(presence: Presence, uid: str, *, everywhere: bool) -> bool:
     """Whether there is data of a user id that the search does not find. everywhere: also search the audit."""
     if presence.blocked(uid) is not None or presence.ended(uid, limit=1).items:
         return True
+    if any(failure.uid == uid for failure in presence.failed_logins(uid, limit=10)):
+        return True
     return everywhere and bool(presence.audit(uid=uid, limit=1).items)
 
 
@@ -100,7 +114,8 @@ class PersonFacts:
     read: float  #: the same by the monotonic clock
     complete_since: datetime | None = None  #: older ended sessions may be missing
     remarks: tuple[Remark, ...] = ()  #: of staff, newest first
-    sign_ins: tuple[SignIn, ...] = ()  #: newest first
+    failures: tuple[FailedLogin, ...] = ()  #: sign-ins that failed, the latest first
+    sign_ins: tuple[SignIn, ...] = ()  #: the sign-in history, newest first
 
     @property
     def age(self) -> float:
@@ -230,7 +245,8 @@ class PersonState(TabState):
         person = next((person for person in people if person.uid == self.uid), None)
         self.facts = PersonFacts(
             person, tuple(sessions), tuple(ended), block, ended.as_of, time.monotonic(), ended.complete_since,
-            tuple(presence.remarks(self.uid)), tuple(presence.sign_ins(self.uid)),
+            tuple(presence.remarks(self.uid)), tuple(presence.failed_logins(self.uid, limit=100)),
+            tuple(presence.sign_ins(self.uid)),
         )  # fmt: skip
         self.entries, self.cursor = audit.items, audit.next_cursor
 
@@ -245,7 +261,9 @@ class PersonState(TabState):
 
     def events(self) -> list[person_timeline.TimelineEvent]:
         facts = self.facts
-        return person_timeline.merge(facts.sessions, facts.ended, self.entries, facts.sign_ins) if facts else []
+        if facts is None:
+            return []
+        return person_timeline.merge(facts.sessions, facts.ended, self.entries, facts.failures, facts.sign_ins)
 
     def demanded_by(self, session: Session) -> str | None:
         """The staff member who required that this session signs in again. None: not known."""
