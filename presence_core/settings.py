@@ -74,7 +74,7 @@ class Settings:
     keep_history_10s: int = DAY  #: how long samples of 10 s are kept, an hour…30 days
     keep_history_1m: int = 30 * DAY  #: those of a minute, and the hourly split per app and device; a day…2 years
     keep_history_1h: int = 730 * DAY  #: those of an hour and of a day, 30 days…10 years
-    keep_people: int = 7 * DAY  #: how long an offline user's last-seen time is kept
+    keep_people: int = 7 * DAY  #: how long last seen and name of an offline user are kept; at least ``keep_sign_ins``
     keep_devices: int = 180 * DAY  #: how long a user's device stays known after a login on it; 0 keeps none
     keep_sign_ins: int = 0  #: days that a user's last 50 sign-ins are kept, and their name while offline; 0 (off)…400
     keep_failed_logins: int = 3 * DAY  #: how long a failed sign-in is kept; 0 records none, 0…a year

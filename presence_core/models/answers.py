@@ -84,7 +84,7 @@ def sign_in_text(place: Place | None, *client: str) -> bytes:
     """What the sign-in history keeps of a login, as ``include/login/sign_ins.lua`` has it. ``client``: device, app, app
     version, os, browser; empty for what is not known."""
     lines = (place and place.country) or "", (place and place.city) or "", *client
-    return b"\n".join(cut(line.encode(), MAX_BYTES) for line in lines)
+    return b"\n".join(cut(line.replace("\n", " ").encode(), MAX_BYTES) for line in lines)
 
 
 def read_sign_ins(stored: bytes | None) -> list[SignIn]:

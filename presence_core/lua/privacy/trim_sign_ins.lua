@@ -8,10 +8,10 @@
 local given_now, keep_ms, city_ms = unpack(ARGV)
 local now, keep = clock(given_now), tonumber(keep_ms)
 local oldest, oldest_city = now - keep, city_ms ~= '' and now - tonumber(city_ms) or -1
-local changed = 0
+local changed, history = 0, sign_in_history()
 for _, key in ipairs(KEYS) do
   local value = redis.pcall('GET', key)
-  local sign_ins = type(value) == 'string' and sign_in_history.read(value) or {}
+  local sign_ins = type(value) == 'string' and history.read(value) or {}
   local kept, is_changed = {}, false
   for _, sign_in in ipairs(sign_ins) do
     local at, flags, place, client = unpack(sign_in)
@@ -21,7 +21,7 @@ for _, key in ipairs(KEYS) do
   end
   if is_changed then
     changed = changed + 1
-    if #kept > 0 then sign_in_history.store(key, kept, keep) else redis.call('UNLINK', key) end
+    if #kept > 0 then history.store(key, kept, keep) else redis.call('UNLINK', key) end
   end
 end
 return changed

@@ -26,9 +26,9 @@
 --       indexed) 23 methods|'' (authentication.lua) 24 JSON of what may be odd (odd_login.lua)|'' 25 place|''
 --       26 the whole address, for block rules 27 pass|refuse: a login without one while a rule names a network
 --       28 when the identity provider ends it, ms|'' 29 its link to index|'' 30 what to note if it is refused
---       (include/failures.lua)|'' (imported, on behalf of the user) 31 its text in the sign-in history|'' (not kept)
---       32 for how many ms sign-ins are kept|'' 33 how many words the further fields of the record take, these, then
---       the user's entries of the index of words
+--       (include/failures.lua)|'' (imported, on behalf of the user) 31 for how many ms the sign-in is kept, and its
+--       text in the history, one a line|'' (not kept) 32 how many words the further fields of the record take, these,
+--       then the user's entries of the index of words
 -- returns: {'ok', last seen, core, {sids that a limit ended}, {sids found past their deadline, ended as expired},
 --          {h, q}, o|'', u|'', 1 if it has no address while a rule names a network, guesses since the login before} or
 --          {'limit'|'device_limit'|'no_address'|'ended'|'expired'} (1 behind 'ended': see sessions/validate.lua) or
@@ -39,7 +39,7 @@ local labels, words, block, _, _, _, _, record, block_rules, ids, idp, failed, f
 local given_now, packed_policy, uid, sid, digest, idle, absolute, ip, client_id, client_text,
   agent_id, agent_text, max_labels, device, max_sessions, max_per_device, on_limit, given_login, given_seen, declared,
   index_address, id_digest, methods, packed_odd, place, full_ip, no_address, idp_end, link, failure, sign_in,
-  keep_sign_ins, number_of_words =
+  number_of_words =
   unpack(ARGV, 1, ARGS)
 local first_field = ARGS + 1
 local now, policy, user, ref = clock(given_now), read_policy(packed_policy), user_keys(uid, 17), uid .. ':' .. sid
@@ -149,8 +149,7 @@ if idp_end_field ~= '' then
 end
 redis.call('HSET', record, unpack(fields))
 if sign_in ~= '' and not is_repeat then
-  sign_in_history.note(now, KEYS[30], tonumber(keep_sign_ins), login, string.byte(odd_field) or 0, sign_in,
-                       given_login ~= '')
+  sign_in_history().note(now, KEYS[30], login, string.byte(odd_field) or 0, sign_in, given_login ~= '')
 end
 if policy.ttl and not is_repeat then
   redis.call('PEXPIREAT', record, ms(login + (absolute_s + 86400) * 1000))

@@ -21,7 +21,7 @@ from presence_core.operations.sessions.validate import secret_digest
 from presence_core.schema.record import SessionRow
 from presence_core.scripts.calls import Call, call_of, later
 from presence_core.scripts.sessions import BEGIN_SESSIONS, LOGIN, LoginReply, RefusedReply
-from presence_core.settings import DAY
+from presence_core.settings import DAY, Settings
 from presence_core.text.search_text import entries, id_digest
 from presence_core.text.user_agents import families
 from presence_core.validation import is_mirrored
@@ -76,7 +76,7 @@ def login_call(ctx: Context, attempt: LoginAttempt) -> Call:
 
 
 def _login_call(ctx: Context, s: Shard, row: LoginRow, secret: bytes) -> Call:
-    settings, keep_sign_ins = ctx.settings, _keep_sign_ins(ctx)
+    settings = ctx.settings
     (client_id, client_text), (agent_id, agent_text) = labels_of(row)
     fields = row.given_words()
     keys = (*s.lists, s.labels, s.words, s.block(row.uid), *s.of_user(row.uid), s.record(row.uid, row.session_id),
@@ -112,8 +112,7 @@ def _login_call(ctx: Context, s: Shard, row: LoginRow, secret: bytes) -> Call:
         full_ip=row.ip,
         no_address=settings.no_address,
         idp_end=str(row.idp_end),
-        sign_in=_sign_in_text(row) if keep_sign_ins else "",
-        keep_sign_ins=keep_sign_ins,
+        sign_in=_sign_in(settings, row),
         failure=_failure(ctx, row),
         link=row.idp if "idp" in ctx.cache.indexes else "",
         number_of_words=str(len(fields)),
@@ -136,17 +135,13 @@ def _optional_keys(ctx: Context, s: Shard, row: LoginRow) -> tuple[str, ...]:
     return odd if row.device_id or row.place else ()
 
 
-def _keep_sign_ins(ctx: Context) -> str:
-    """For how many ms sign-ins are kept; empty if they are not."""
-    days = ctx.settings.keep_sign_ins
-    return str(days * DAY * 1000) if days else ""
-
-
-def _sign_in_text(row: LoginRow) -> bytes:
-    """The text of a login in the sign-in history; empty for one on behalf of the user, which staff made."""
-    if row.on_behalf_by:
+def _sign_in(settings: Settings, row: LoginRow) -> bytes:
+    """For how many ms the sign-in is kept, and its text; empty if it is not, or is one of staff on behalf of the
+    user."""
+    if not settings.keep_sign_ins or row.on_behalf_by:
         return b""
-    return sign_in_text(read_place(row.place), row.device, row.app, row.app_version, *families(row.user_agent))
+    text = sign_in_text(read_place(row.place), row.device, row.app, row.app_version, *families(row.user_agent))
+    return b"%d\n%b" % (settings.keep_sign_ins * DAY * 1000, text)
 
 
 def _odd(ctx: Context, row: LoginRow) -> str:
@@ -203,10 +198,9 @@ class BeginCall:
             digest = id_digest(row.session_id, len(ctx.keys.shards)) if "uid" in ctx.cache.indexes else ""
             rows += (attempt.core, str(row.login_at), str(row.last_seen), digest, row.authentication, row.facets,
                      row.place, str(len(fields)), *fields, str(len(words)), *words)  # fmt: skip
-        keep_sign_ins = _keep_sign_ins(ctx)
-        if keep_sign_ins:
+        if settings.keep_sign_ins:
             keys += (s.sign_ins(attempt.row.uid) for attempt in self.attempts)
-            rows += (_sign_in_text(attempt.row) for attempt in self.attempts)
+            rows += (_sign_in(settings, attempt.row) for attempt in self.attempts)
         labels.pop((NO_LABEL, b""), None)
         return call_of(
             BEGIN_SESSIONS, keys, *(word for label in labels for word in label), *rows,
@@ -217,7 +211,7 @@ class BeginCall:
             most_labels=str(MAX_LABELS),
             index_addresses="1" if "ip" in ctx.cache.indexes else "0",
             label_count=str(len(labels)),
-            keep_sign_ins=keep_sign_ins,
+            keep_sign_ins="1" if settings.keep_sign_ins else "0",
         )  # fmt: skip
 
 

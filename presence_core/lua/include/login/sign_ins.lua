@@ -3,12 +3,14 @@
 -- field 'o' (1); the numbers of two texts (1 each): the place (country and city, one a line) and the client (device,
 -- app, app version, os and browser). Most people sign in from few places on few devices, so sign-ins share texts.
 -- include: clock
-local sign_in_history = {} -- one name, because a script may have 200 at most
-do
+
+-- The functions on it, made by one: the others are made only where sign-ins are kept, and a script may have 200 names.
+local function sign_in_history()
+  local history = {}
   local MOST = 50
 
   -- The sign-ins of a value, {at, flags, place, client} each. None of a value that another program wrote.
-  function sign_in_history.read(value)
+  function history.read(value)
     local at, texts, sign_ins = 2, {}, {}
     for i = 1, string.byte(value) or 0 do
       if at + 1 > #value then return {} end
@@ -41,17 +43,18 @@ do
   end
 
   -- Keep them until the newest has been kept for `keep` ms.
-  function sign_in_history.store(key, sign_ins, keep)
+  function history.store(key, sign_ins, keep)
     redis.pcall('SET', key, write_sign_ins(sign_ins), 'PXAT', ms(sign_ins[#sign_ins][1] + keep))
   end
 
-  -- Add a sign-in. `text`: its place, then its client. An imported one may be older than others, and may have been
-  -- imported before. A key of a foreign type, or one that this user may not write, stops no login.
-  function sign_in_history.note(now, key, keep, at, flags, text, is_imported)
+  -- Add a sign-in. `text`: for how many ms it is kept, its place, its client. An imported one may be older than others,
+  -- and may have been imported before. A key of a foreign type, or that this user may not write, stops no login.
+  function history.note(now, key, at, flags, text, is_imported)
     local value, kept = redis.pcall('GET', key), {}
-    local place, client = string.match(text, '^([^\n]*\n[^\n]*)\n(.*)$')
+    local keep_ms, place, client = string.match(text, '^(%d+)\n([^\n]*\n[^\n]*)\n(.*)$')
+    local keep = tonumber(keep_ms)
     if type(value) == 'table' or at <= now - keep then return end
-    for _, sign_in in ipairs(value and sign_in_history.read(value) or {}) do
+    for _, sign_in in ipairs(value and history.read(value) or {}) do
       if sign_in[1] > now - keep then kept[#kept + 1] = sign_in end
       if is_imported and sign_in[1] == at and sign_in[4] == client then return end
     end
@@ -59,6 +62,8 @@ do
     while position > 1 and kept[position - 1][1] > at do position = position - 1 end
     table.insert(kept, position, {at, flags, place, client})
     if #kept > MOST then table.remove(kept, 1) end
-    sign_in_history.store(key, kept, keep)
+    history.store(key, kept, keep)
   end
+
+  return history
 end

@@ -130,9 +130,10 @@ def test_another_programs_value_is_no_history_and_stops_no_login(bed: Bed) -> No
 
 
 def test_a_text_is_cut_at_64_bytes_a_part_and_never_within_a_character() -> None:
-    packed = sign_in_text(Place(country="FR", city="é" * 99), "d" * 70, "", "", "", "")
-    country, town, device, *_ = packed.decode().split("\n")
-    assert (country, town, device) == ("FR", "é" * 32, "d" * 64)
+    packed = sign_in_text(Place(country="FR", city="é" * 99), "d" * 70, "two\nlines", "", "", "")
+    country, town, device, app, *others = packed.decode().split("\n")
+    assert (country, town, device, app) == ("FR", "é" * 32, "d" * 64, "two lines")
+    assert len(others) == 3
 
 
 @every_backend
