@@ -129,6 +129,7 @@ RETENTION_KINDS: Final = {
     "keep_people": "Name and last activity of offline people",
     "keep_sign_ins": "The last 50 logins of each person: time, place, device",
     "keep_devices": "Devices that a user has logged in on",
+    "keep_failed_logins": "Failed sign-ins",
     "keep_remarks": "Remarks of staff on a person",
     "max_events": "Events: login or end, user, session, time",
     "keep_audit": "Audit log: staff actions, denied attempts, reasons",
