@@ -153,6 +153,10 @@ class Shard:
         """STRING: time and place of the user's last login with a known place."""
         return f"{self.tag}:place:{uid}"
 
+    def sign_ins(self, uid: str) -> str:
+        """STRING: the user's latest sign-ins."""
+        return f"{self.tag}:signins:{uid}"
+
     def failures(self, uid: str) -> str:
         """HASH: the failed sign-ins of this user, by reason and address."""
         return f"{self.tag}:failed:{uid}"

@@ -41,7 +41,8 @@ PYTHON_PAGES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
         "What the methods return: frozen dataclasses. Times are aware UTC datetimes.",
         (
             "Session", "Login", "Validation", "ValidationPassed", "ValidationFailed", "FailureCode", "Ended",
-            "EndReason", "EndCause", "SignInResult", "PublicBlock", "Page", "Person", "Place", "Counts", "Sample",
+            "EndReason", "EndCause", "SignIn", "SignInResult", "PublicBlock", "Page", "Person", "Place", "Counts",
+            "Sample",
             "Event", "EventKind", "DistantLogin", "KickResult", "KickPreview", "MatchedPerson", "Job", "JobState",
             "JobErrorCode", "JobKind", "TimeoutsPreview", "TimeoutsChange",
             "Block", "BlockRule", "BlockRuleKind", "BlockRulePreview", "AuditEntry", "AuditFact",

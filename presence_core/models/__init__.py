@@ -14,8 +14,11 @@ from presence_core.models.answers import (
     Person,
     Plan,
     ReshardReport,
+    SignIn,
     SignInResult,
     SweepReport,
+    read_sign_ins,
+    sign_in_text,
 )
 from presence_core.models.approvals import ApprovalRequest, ApprovedAct
 from presence_core.models.audit import AuditEntry, AuditFact, in_english, read_facts, write_facts

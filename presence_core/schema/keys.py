@@ -47,6 +47,7 @@ SHARD: Final = (
     Family("devices:<uid>", "HASH", "user", "own", writers=_ENDING),
     Family("known:<uid>", "HASH", "user", "own", _ENDING),
     Family("place:<uid>", "STRING", "user", "own", writers="site"),
+    Family("signins:<uid>", "STRING", "user", "own", writers="site worker"),
     Family("failed", "ZSET", "by_ref", "entries", writers="site"),
     Family("failed:<uid>", "HASH", "user", "own", writers="site"),
     Family("failed_names", "ZSET", "no", "entries", writers="site"),

@@ -51,7 +51,7 @@ def run(code: str, page: str, **names: Any) -> dict[str, Any]:
 
 def test_every_block_of_these_pages_is_tested() -> None:
     pages = ("frameworks.md", "logging.md", "odd_logins.md", "failed_sign_ins.md", "on_behalf.md", "places.md",
-             "timeouts.md", "identity_provider.md")  # fmt: skip
+             "sign_ins.md", "timeouts.md", "identity_provider.md")  # fmt: skip
     assert [set(blocks(page)) for page in pages] == [
         {"client", "asyncio"},
         {"traces"},
@@ -59,6 +59,7 @@ def test_every_block_of_these_pages_is_tested() -> None:
         {"failed"},
         {"behalf"},
         {"distant"},
+        {"previous"},
         {"kinds", "change", "bulk"},
         {"expiry", "link", "receive"},
     ]
@@ -164,6 +165,13 @@ def test_a_login_far_from_the_last_one_names_both_places(
         for address in ("192.0.2.7", "203.0.113.7"):
             run(blocks("places.md")["distant"], "docs/places.md", presence=presence, address=address)
     assert capsys.readouterr().out == "Lyon, FR, then Tokyo, JP\n"
+
+
+def test_a_site_shows_the_last_login(presence: Presence, capsys: pytest.CaptureFixture[str]) -> None:
+    presence.kick("u1019", by="test", reason="test")
+    presence.login("u1019", device="phone")
+    run(blocks("sign_ins.md")["previous"], "docs/sign_ins.md", presence=presence)
+    assert re.fullmatch(r"Your last sign-in: \d\d \w+ \d\d:\d\d UTC on phone\n", capsys.readouterr().out)
 
 
 def test_a_kind_of_account_has_timeouts_and_a_limit_and_staff_change_its_timeouts(presence: Presence) -> None:

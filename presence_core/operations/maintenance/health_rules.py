@@ -83,6 +83,8 @@ class HealthFacts:
     swept_at: datetime | None = None
     sentinels: SentinelHealth | None = None
     ended_complete_since: datetime | None = None
+    sign_ins_of: int = 0  #: how many users have a sign-in history, estimated
+    sign_in_bytes: int = 0  #: what a history takes in memory, estimated
     logins_without_address: int = 0  #: while a block rule named a network
 
     @property
@@ -120,6 +122,7 @@ def judge(facts: HealthFacts) -> Health:
         swept_at=facts.swept_at,
         sentinels=facts.sentinels,
         ended_complete_since=facts.ended_complete_since,
+        sign_ins_memory=facts.sign_ins_of * facts.sign_in_bytes or None,
     )
 
 
@@ -144,6 +147,7 @@ def _of_data(facts: HealthFacts) -> Iterator[Finding]:
         yield Finding("warning", "data", text, advice)
     yield from _of_losses(facts)
     yield from _of_addresses(facts)
+    yield from _of_sign_ins(facts)
     if facts.indexes is not None:
         yield from _of_indexes(facts, facts.indexes)
     if facts.ended_complete_since is not None:
@@ -160,6 +164,17 @@ def _of_addresses(facts: HealthFacts) -> Iterator[Finding]:
             f"{facts.logins_without_address:,} logins came without a readable address, the latest within a day: block "
             "rules of networks could not match them.",
             "Set trusted_proxies and address_from of the site's Rules, or no_address to refuse such logins.",
+        )
+
+
+def _of_sign_ins(facts: HealthFacts) -> Iterator[Finding]:
+    if facts.sign_ins_of:
+        megabytes = facts.sign_ins_of * facts.sign_in_bytes / 1e6
+        yield Finding(
+            "ok",
+            "sign-ins",
+            f"The sign-in histories of about {facts.sign_ins_of:,} users take about {megabytes:,.1f} MB, "
+            f"{facts.sign_in_bytes:,} bytes each.",
         )
 
 

@@ -9,6 +9,7 @@ from presence_core import validation as check
 from presence_core.keyspace import Shard, split_ref
 from presence_core.models import ApprovalRequest, Page, SavedItem, moment, plain, stored_number, text
 from presence_core.models.places import read_place
+from presence_core.operations import sign_ins
 from presence_core.operations.context import Context
 from presence_core.operations.failures import listing
 from presence_core.operations.search.live_counts import count_call
@@ -36,6 +37,7 @@ def export_person(ctx: Context, uid: object) -> Op[dict[str, Any]]:
         "ended": (
             yield from _all_pages(lambda cursor: tombstones.ended(ctx, owner, None, None, None, None, 1000, cursor))
         ),
+        "sign_ins": (yield from sign_ins.history(ctx, owner)),
         "failed_logins": (
             yield from _all_pages(
                 lambda cursor: listing.failed_logins(ctx, owner, None, None, None, None, 1000, cursor)

@@ -183,7 +183,8 @@ class _Answering:
     def _show(self, this: Session) -> ClientCalls[DeviceResponse]:
         sessions = yield lambda p: p.sessions(this.uid)
         ended = yield lambda p: p.ended(this.uid, limit=MAX_ENDED)
-        shown = list_devices(this, sessions, ended.items, ended.as_of, self._site.handle(this))
+        sign_ins = yield lambda p: p.sign_ins(this.uid)
+        shown = list_devices(this, sessions, ended.items, ended.as_of, self._site.handle(this), sign_ins)
         csrf = self._site.csrf(this)
         if self._request.is_api:
             return self._json(json_answers.list_body(self.t, shown, csrf))

@@ -8,7 +8,7 @@ from html import escape as e
 from typing import Final, Literal, NamedTuple
 
 from presence_core.schema.endings import Why
-from presence_core.web.your_devices.device_list import Device, DeviceList, DevicesPage, PastDevice
+from presence_core.web.your_devices.device_list import Device, DeviceList, DevicesPage, PastDevice, PastSignIn
 
 Done = Literal["device", "others"]
 """What the visitor has just done."""
@@ -63,6 +63,9 @@ def list_content(t: NullTranslations, shown: DeviceList, csrf: str, done: Done |
     if shown.ended:
         parts.append(_tag("h2", t.gettext("Recently signed out")))
         parts.append(_list(*(_past(t, device) for device in shown.ended)))
+    if shown.sign_ins:
+        parts.append(_tag("h2", t.gettext("Other sign-ins of the last 30 days")))
+        parts.append(_list(*(_sign_in(t, sign_in) for sign_in in shown.sign_ins)))
     return _content(title, parts)
 
 
@@ -135,7 +138,12 @@ def _past(t: NullTranslations, device: PastDevice) -> str:
     return _item(name, [e(software), _place(device), e(why_sentence(t, device.why)), _time(device.ended)], "", message)
 
 
-def _place(device: Device | PastDevice) -> str:
+def _sign_in(t: NullTranslations, sign_in: PastSignIn) -> str:
+    name, software = names_of(t, sign_in)
+    return _item(name, [e(software), _place(sign_in), _time(sign_in.signed_in)], "")
+
+
+def _place(device: Device | PastDevice | PastSignIn) -> str:
     """Where it was signed in. The words may be in another direction of writing than the page."""
     return f"<bdi>{e(device.place)}</bdi>" if device.place else ""
 
@@ -145,9 +153,9 @@ def _item(name: str, lines: list[str], behind: str, inside: str = "") -> str:
     return f"<li><div><strong><bdi>{e(name)}</bdi></strong>{spans}{inside}</div>{behind}</li>\n"
 
 
-def names_of(t: NullTranslations, device: Device | PastDevice) -> tuple[str, str]:
+def names_of(t: NullTranslations, device: Device | PastDevice | PastSignIn) -> tuple[str, str]:
     """The device as the site named it at login, and its software, such as "Firefox on Windows" (text)."""
-    if device.is_support:
+    if not isinstance(device, PastSignIn) and device.is_support:
         return t.gettext("Support session"), ""
     software = device.browser or device.os or ""
     if device.browser and device.os:

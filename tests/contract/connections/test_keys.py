@@ -37,7 +37,7 @@ WRITERS = {script.name for script in EVERY if script.command == "EVALSHA"} - TRA
 MOVERS = {name for name in WRITERS if name.startswith("reshard/")}
 
 SETTINGS: dict[str, Any] = {"max_sessions": 3, "max_sessions_per_device": 2, "max_events": 100, "facets": ("plan",),
-                            "truncate_addresses_after": 0, "rotate_grace": 30}  # fmt: skip
+                            "truncate_addresses_after": 0, "rotate_grace": 30, "keep_sign_ins": 1}  # fmt: skip
 
 
 def _everything(p: P) -> None:
@@ -382,7 +382,7 @@ def test_a_long_random_run_leaves_only_documented_keys(bed: Bed, raw: Any, tmp_p
     tag = re.compile(rb"^\{" + re.escape(bed.namespace.encode()) + rb"(:\d+:\d+)?\}:")
     assert all(tag.match(key) for keys in families.values() for key in keys)
     # Every key of a session, text or device expires, so nothing accumulates without a sweep.
-    for family in ("session:", "note:", "devices:", "ended:", "person:", "history:", "job:"):
+    for family in ("session:", "note:", "devices:", "signins:", "ended:", "person:", "history:", "job:"):
         assert all(raw.ttl(key) > 0 for key in families.get(family, [])), family
     listed = sum(raw.zcard(key) for key in families["sessions"])
     assert (

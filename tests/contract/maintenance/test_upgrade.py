@@ -441,6 +441,41 @@ def test_an_earlier_version_leaves_failed_sign_ins_as_they_are(p: P, earlier: Ea
     assert p.repair().repaired == 0
 
 
+def test_a_login_of_an_earlier_version_is_in_no_sign_in_history_and_is_a_previous_login(
+    p: P, bed: Bed, earlier: Earlier
+) -> None:
+    on = bed.connect(keep_sign_ins=30)
+    on.freeze()
+    first = on.login("ada", device="desk").session
+    on.advance(1)
+    earlier.login("ada", device="phone")
+    on.advance(1)
+    last = on.login("ada", device="tablet").session
+    previous = on.previous_login("ada", last.session_id)
+    assert previous is not None
+    assert previous.device == "phone"
+    assert [sign_in.device for sign_in in on.sign_ins("ada")] == ["tablet", "desk"]
+    earlier.kick("ada", **WHY)
+    earlier.sweep()
+    assert [sign_in.at for sign_in in on.sign_ins("ada")] == [last.login_at, first.login_at]
+    earlier.erase("ada", **WHY)
+    assert on.sign_ins("ada"), "docs/upgrade.md: an earlier version does not know them"
+    on.erase("ada", **WHY)
+    assert on.sign_ins("ada") == []
+
+
+def test_a_history_begins_with_the_first_login_after_an_upgrade(today: P, bed: Bed) -> None:
+    p = bed.connect(**SETTINGS, keep_sign_ins=30)
+    before = today.list_sessions(limit=1).items[0]
+    assert p.sign_ins(before.uid) == []
+    p.advance(1)
+    session = p.login(before.uid, device="new").session
+    assert [sign_in.at for sign_in in p.sign_ins(before.uid)] == [session.login_at]
+    previous = p.previous_login(before.uid, session.session_id)
+    assert previous is not None
+    assert (previous.at, previous.device) == (before.login_at, before.device)
+
+
 @on("valkey-sync", "redis7-sync")
 def test_an_earlier_version_leaves_requests_alone_and_reads_their_audit(p: P, bed: Bed, earlier: Earlier) -> None:
     p.freeze()

@@ -30,6 +30,7 @@ AS_THEY_ARE = {
     "devices:",
     "known:",
     "place:",
+    "signins:",
     "ended:",
     "person:",
     "block:",
@@ -188,7 +189,7 @@ def test_every_family_of_keys_is_copied_from_one_shard_to_four_and_back_or_docum
     assert _documented() == AS_THEY_ARE | DIVIDED | SUMMED | EVERYWHERE | REBUILT | STAYS_BEHIND
     places = str(write_place_file(tmp_path / "places.mmdb"))
     p = bed.connect(shards=1, max_sessions_per_device=3, rotate_grace=30, truncate_addresses_after=0,
-                    place_file=places)  # fmt: skip
+                    place_file=places, keep_sign_ins=90)  # fmt: skip
     _leave_a_trace_everywhere(p, bed)
     there = _by_family(bed, 1)
     assert there.keys() == _documented() - {"running"}, "there is something of everything"

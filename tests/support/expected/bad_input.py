@@ -192,7 +192,7 @@ def _of_one_session() -> list[Case]:
     cases = []
     methods = (
         "validate_session", "heartbeat", "logout", "logout_others", "get", "update_session", "reauthenticated_session",
-        "when_ended",
+        "when_ended", "previous_login",
     )  # fmt: skip
     for method in methods:
         given = {"attributes": {"a": 1}} if method == "update_session" else {}
@@ -216,7 +216,7 @@ def _of_one_session() -> list[Case]:
         cases += [Case("update_person", ("ada",), {field: value}, sentence) for value, sentence in LOGIN[field]
                   if value is not None]  # fmt: skip
     cases.append(Case("update", (None,), {"attributes": {}}, "token must be text"))
-    cases += [Case("sessions", (value,), {}, sentence) for value, sentence in UIDS]
+    cases += [Case(method, (value,), {}, sentence) for method in ("sessions", "sign_ins") for value, sentence in UIDS]
     cases += [Case("validate_session", ("ada", "session-1"), {"ip": ip}, sentence) for ip, sentence in IPS]
     cases += [Case("validate", ("x",), {"ip": ip}, sentence) for ip, sentence in IPS]
     cases.append(Case("validate", (None,), {}, "token must be text"))

@@ -51,6 +51,7 @@ RUN_ELSEWHERE = {
     "docs/failed_sign_ins.md": "test_page_blocks",
     "docs/on_behalf.md": "test_page_blocks",
     "docs/places.md": "test_page_blocks",
+    "docs/sign_ins.md": "test_page_blocks",
     "docs/timeouts.md": "test_page_blocks",
     "docs/identity_provider.md": "test_page_blocks",
     "docs/your_devices.md": "test_your_devices_blocks",
