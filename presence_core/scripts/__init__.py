@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from typing import Final
 
-from presence_core.scripts import bulk_kick, maintenance, mirror, privacy, reshard, search, sessions, staff, trackers
+from presence_core.scripts import (
+    bulk_kick,
+    maintenance,
+    mirror,
+    notices,
+    privacy,
+    reshard,
+    search,
+    sessions,
+    staff,
+    trackers,
+)
 from presence_core.scripts.script import Script
 
 EVERY: Final = tuple(
     script
-    for domain in (sessions, search, bulk_kick, staff, maintenance, privacy, reshard, mirror, trackers)
+    for domain in (sessions, search, bulk_kick, staff, notices, maintenance, privacy, reshard, mirror, trackers)
     for script in vars(domain).values()
     if isinstance(script, Script)
 )

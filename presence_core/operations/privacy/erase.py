@@ -135,6 +135,7 @@ def _erase_round(ctx: Context, shard: Shard, person: Identity, before: EraseRepo
         command(viewers, "UNLINK", viewers),
         command(top, "UNLINK", top),
         command(shard.remarked, "ZREM", shard.remarked, person.uid),
+        command(shard.notice_queue, "ZREM", shard.notice_queue, person.uid),
     ]
     for any_shard in ctx.keys.shards:
         rewritten += yield from rewrite.rewrite_stream(ctx, any_shard, any_shard.audit, rewrite.audit_rewriter(person))

@@ -10,6 +10,7 @@ from presence_core.keyspace import Shard, split_ref
 from presence_core.models import ApprovalRequest, Page, SavedItem, moment, plain, stored_number, text
 from presence_core.models.places import read_place
 from presence_core.operations.context import Context
+from presence_core.operations.notices import queue
 from presence_core.operations.search.live_counts import count_call
 from presence_core.operations.sessions import read, tombstones
 from presence_core.operations.staff import approvals, audit, blocks, remarks, saved_items
@@ -40,6 +41,7 @@ def export_person(ctx: Context, uid: object) -> Op[dict[str, Any]]:
         "saved": (yield from _saved(ctx, owner)),
         "remarks": (yield from remarks.remarks(ctx, owner, remarks.MAX_REMARKS)),
         "requests": (yield from _requests(ctx, owner)),
+        "notices": (yield from queue.read_stored(ctx, owner)),
     }
     return {
         "uid": owner,
