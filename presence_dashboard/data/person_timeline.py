@@ -16,7 +16,7 @@ _RANK: Final[dict[Kind, int]] = {"login": 0, "end": 1, "staff": 2}
 """Order of events with the same time: a login comes before its end."""
 
 
-_ENDING_ACTS: Final = ("kick", "idp_logout")
+_ENDING_ACTS: Final = ("kick", "idp_logout", "deny_login")
 """Actions of the audit that say which session they ended."""
 
 

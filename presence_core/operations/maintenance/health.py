@@ -19,6 +19,7 @@ from presence_core.operations.layout import load
 from presence_core.operations.maintenance import leader
 from presence_core.operations.maintenance.health_rules import HealthFacts, ListLengths, judge
 from presence_core.operations.maintenance.server_rules import is_too_old
+from presence_core.operations.notices.report import notices
 from presence_core.operations.search import live_counts
 from presence_core.operations.search.rebuild import drifted
 from presence_core.operations.server_info import ServerInfo
@@ -208,6 +209,7 @@ def _read_data(ctx: Context, facts: HealthFacts, server_of: Callable[[str], str]
     facts.users, facts.sessions, facts.swept_at = counts.users, counts.sessions, counts.swept_at
     facts.worker, facts.knows_worker = (yield from leader.status(ctx)), True
     facts.lag = (yield from leader.lag(ctx, now)) / 1000
+    facts.notices = yield from notices(ctx)
     names = ("ended_from", "no_address", "no_address_at")
     marks = yield [command(s.meta, "HMGET", s.meta, *names, lenient=True) for s in shards]
     numbers = [[stored_number(mark) for mark in of_shard or [None] * len(names)] for of_shard in marks]

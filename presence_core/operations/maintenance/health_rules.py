@@ -13,12 +13,14 @@ from presence_core.models import (
     Finding,
     Health,
     NodeHealth,
+    NoticeReport,
     SentinelHealth,
     Spread,
     WorkerStatus,
     moment,
     no_worker,
 )
+from presence_core.operations.maintenance.notice_rules import of_notices
 from presence_core.operations.maintenance.server_rules import of_sentinels, of_servers
 from presence_core.scripts import script
 from presence_core.settings import Settings
@@ -83,6 +85,7 @@ class HealthFacts:
     swept_at: datetime | None = None
     sentinels: SentinelHealth | None = None
     ended_complete_since: datetime | None = None
+    notices: NoticeReport | None = None
     logins_without_address: int = 0  #: while a block rule named a network
 
     @property
@@ -100,6 +103,7 @@ def judge(facts: HealthFacts) -> Health:
         *of_sentinels(nodes, facts.sentinels),
         *_of_data(facts),
         *_of_worker(facts),
+        *of_notices(facts.notices),
         *_of_spread(facts, nodes),
     ]
     return Health(

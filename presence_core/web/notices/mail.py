@@ -16,16 +16,17 @@ from email.policy import SMTP
 from email.utils import format_datetime
 from gettext import NullTranslations
 from html import escape as e
+from pathlib import Path
 from typing import Final
 
 from presence_core.models import Ended, Notice, Session
-from presence_core.text.languages import match, tag_of
+from presence_core.text.languages import match, tag_of, translations
 from presence_core.web.notices.kinds import sentences
-from presence_core.web.your_devices.language import translations
+
+LOCALE: Final = Path(__file__).with_name("locale")
+DOMAIN: Final = "notices"
 
 MAX_ADDRESS: Final = 254
-    r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@[^\s@\x00-\x2c\x2f\x3a-\x40\x5b-\x60\x7b-\x7f]{1,253}"
-)
 MAX_WORDS: Final = 60
 
 _ADDRESS: Final = re.compile(
@@ -107,7 +108,7 @@ def write_mail(
 ) -> NoticeMail:
     """The mail about a login. site: the name of the site. link: None if the session has ended."""
     chosen = match(language) or "en"
-    t = translations(chosen)
+    t = translations(LOCALE, DOMAIN, chosen)
     greeting = t.gettext("Someone signed in to your account at %(site)s.") % {"site": site}
     subject = t.gettext("Was this you? A sign-in to your account at %(site)s") % {"site": site}
     odd = sentences(t, notice.kinds)

@@ -44,6 +44,9 @@ _LISTED: Final = "live-listed-span"
 _SLOW: Final = 59.5
 """Seconds for which samples of an earlier day are shared. They do not change."""
 
+_NOTICES: Final = 29.5
+"""Seconds for which the number of users who have denied a login is shared."""
+
 
 def page() -> None:
     # Each fragment needs its own container: in a shared one it may vanish during a rerun.
@@ -165,6 +168,9 @@ def _freshness() -> None:
         st.warning(texts.live_no_worker(span((now() - worker.beat).total_seconds()) if worker else None))
     for alert in worker.alerts if worker else ():
         st.warning(texts.live_alert(alert))
+    notices = shared("notices", methodcaller("notices"), keep=_NOTICES).value
+    if notices is not None and notices.not_me_today:
+        st.warning(texts.live_denied(notices.not_me_today))
 
 
 # -- The chart ---------------------------------------------------------------------------------------------------------
