@@ -21,5 +21,7 @@ if notice.state == 'waiting' then notice.state = 'skipped' end -- a webhook had 
 if next(notice.kinds) == nil then notice.kinds = nil end -- cjson would write an empty table as an object
 stored[id] = notice
 store_changed(notices, queue, uid, stored, {[id] = true}, lapsed)
-if answer == 'me' then write_audit_entry(audit, audit_cap, ms(now), uid, 'confirm_login', {uid = uid, session = sid}) end
+if answer == 'me' then
+  write_audit_entry(audit, audit_cap, ms(now), uid, 'confirm_login', {uid = uid, session = sid})
+end
 return 1

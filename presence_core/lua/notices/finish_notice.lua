@@ -1,6 +1,6 @@
 #!lua
--- Notes how the sending of a claimed notice went. Only the sender that has claimed it may; after its time has passed only
--- that it was sent after all.
+-- Notes how the sending of a claimed notice went. Only the sender that has claimed it may; after its time has passed
+-- only that it was sent after all.
 -- include: notices/stored_notices
 -- KEYS: 1 notices of the user 2 notice queue
 -- ARGV: 1 now|'' 2 uid 3 id 4 claim 5 its new state 6 seconds until it is tried again (state "waiting")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Final
 
 from presence_core import validation as check
+from presence_core.errors import Unavailable
 from presence_core.models import Notice, NoticeAnswer, Session, login_ms, stored_number
 from presence_core.operations.context import Context
 from presence_core.operations.notices import queue
+from presence_core.operations.permissions import DENY_NEEDS, require
 from presence_core.operations.sessions import read
 from presence_core.operations.sessions.authenticate import require_sign_in
 from presence_core.operations.sessions.end import kick_one
@@ -65,7 +68,8 @@ def answer_notice(
     ]  # fmt: skip
     is_taken = ANSWER_NOTICE.reply(reply) == 1
     if is_taken:
-        yield from queue.count_answer(ctx, str(answer))
+        with contextlib.suppress(Unavailable):  # the answer is taken, also if it is not counted
+            yield from queue.count_answer(ctx, str(answer))
     return is_taken or is_denied
 
 
@@ -76,6 +80,7 @@ def _deny(ctx: Context, session: Session, block_for: str) -> Op[bool]:
     answer again.
     """
     uid, sid = session.uid, session.session_id
+    yield from require([ctx.shard(uid)], DENY_NEEDS)
     yield from _forget_device(ctx, session)
     yield from require_sign_in(ctx, uid, None, by=uid, reason=REASON, message=None, ticket=None, keep=(sid,))
     result = yield from kick_one(ctx, uid, sid, EndRequest("kicked", "denied", uid, block_for=block_for))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from presence_core.models import NoticeReport, moment, stored_number, text
 from presence_core.operations.context import Context
 from presence_core.operations.notices.queue import DAY
 from presence_core.scripts.calls import Op, command, pairs, scored
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 COUNTS: Final = ("sent", "limited", "unsure", "refused", "skipped", "dropped", "missed", "me", "not_me")
 

@@ -17,6 +17,8 @@ from presence_core import validation as check
 from presence_core.errors import InvalidArgument
 from presence_core.web.your_devices.handles import derive_key, handle_of
 
+__all__ = ["NoticeLink"]
+
 DAYS: Final = 7
 MAX_DAYS: Final = 60
 

@@ -23,6 +23,8 @@ from presence_core.models import Ended, Notice, Session
 from presence_core.text.languages import match, tag_of, translations
 from presence_core.web.notices.kinds import sentences
 
+__all__ = ["NotSent", "NoticeMail", "Refused"]
+
 LOCALE: Final = Path(__file__).with_name("locale")
 DOMAIN: Final = "notices"
 

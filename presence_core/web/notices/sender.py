@@ -22,6 +22,8 @@ from presence_core.web.notices.kinds import KINDS
 from presence_core.web.notices.link import NoticeLink
 from presence_core.web.notices.mail import NoticeMail, NotSent, Refused, ascii_address, write_mail
 
+__all__ = ["AddressOf", "NoticeSender", "Send"]
+
 AddressOf = Callable[[str], tuple[str, str | None] | None]
 """uid → the user's mail address and language, as the site has them; None: no mail."""
 

@@ -14,6 +14,8 @@ from presence_core import validation as check
 from presence_core.errors import InvalidArgument
 from presence_core.web.notices.mail import NoticeMail, NotSent, Refused, ascii_address, domain_of
 
+__all__ = ["SmtpServer"]
+
 PORTS: Final = {"smtp": 25, "smtp+starttls": 587, "smtps": 465}
 
 URL_RULE: Final = "must be like smtps://user:password@mail.example, smtp+starttls://… or, without TLS, smtp://localhost"

@@ -18,6 +18,7 @@ from presence_core.operations.sessions import end
 from presence_core.scripts.calls import Call
 from tests.conftest import Bed, family, on, together
 from tests.support.facade import P
+from tests.support.notices import queue_notice
 from tests.support.place_file import write_place_file
 from tests.support.servers import wait_for
 
@@ -39,6 +40,7 @@ AS_THEY_ARE = {
     "running",
     "saved",
     "remarks:",
+    "notices:",
     "approvals",
     "staff",
 }
@@ -54,6 +56,7 @@ DIVIDED = {
     "audit",
     "on_behalf",
     "remarked",
+    "notice_queue",
 }
 SUMMED = {"totals", "meta"}
 EVERYWHERE = {"block_rules"}
@@ -88,6 +91,8 @@ def _leave_a_trace_everywhere(p: P, bed: Bed) -> None:
     p.block("u3", **SAID, duration=3600)
     for uid in ("u3", "u4"):
         p.add_remark(uid, "a remark", by="staff")
+    for uid in ("u3", "u6", "b1"):
+        queue_notice(p, p.sessions(uid)[0])
     p.add_block_rule(network="192.0.2.0/24", **SAID, expected=0)
     p.kick_where(SessionFilter(device="bulk"), **SAID, expected=4)
     p.rotate(p.login("late", device="bulk").token)
