@@ -39,7 +39,7 @@ CHANGES = (
 READS = (
     "counts", "stats", "list", "show ada", "people ada", "facets device", "history", "ended", "blocks", "audit", "jobs",
     "job no-such-job", "kick-where --uid ada --dry-run", "import - --dry-run", "block-rule list",
-    "block-rule preview --network 198.51.100.7", "staff list", "keys list", "doctor", "status",
+    "block-rule preview --network 198.51.100.7", "staff list", "keys list", "doctor", "status", "notices",
 )  # fmt: skip
 
 ELSEWHERE = {"watch", "worker", "serve", "mirror", "dashboard", "demo", "completion"}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from redis.crc import key_slot
 
-from presence_core import CorruptData, InvalidArgument, LoginRefused, SessionFilter, Worker
+from presence_core import CorruptData, InvalidArgument, LoginRefused, NoticeAnswer, SessionFilter, Worker
 from presence_core.client import reshard
 from presence_core.keyspace import Keyspace
 from presence_core.operations.maintenance import history
@@ -197,6 +197,9 @@ def _everything(p: P) -> None:
     p.sweep()
 
 
+ANSWERS: tuple[NoticeAnswer, ...] = ("me", "not_me")
+
+
 def _notices(p: P) -> None:
     sessions = [p.login("u7").session for _ in range(3)]
     for session in sessions:
@@ -208,7 +211,7 @@ def _notices(p: P) -> None:
     run(queue.note_turn(ctx, {"sent": 1, "unsure": 1}, "away"))
     run(queue.note_turn(ctx, {}, None))
     p.notices()
-    for session, answer in zip(sessions, ("me", "not_me"), strict=False):
+    for session, answer in zip(sessions, ANSWERS, strict=False):
         p.notice_is_open("u7", p.notices_of("u7")[0].id)
         assert p.answer_notice("u7", session.session_id, session.login_at, answer, until=p.clock.now.timestamp() + 9e5)
 
