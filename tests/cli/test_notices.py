@@ -36,7 +36,9 @@ def mails() -> Iterator[MailServer]:
 def running(environ: dict[str, str], mails: MailServer, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """The command, in a folder with the site's function."""
     (tmp_path / "shop_accounts.py").write_text("def address_of(uid):\n    return f'{uid}@mail.example', 'de'\n")
-    own = {"PRESENCE_SMTP_URL": f"smtp://127.0.0.1:{mails.port}", "PRESENCE_NOTICE_KEY": KEY, "PYTHONPATH": str(ROOT)}
+    (tmp_path / "smtp").write_text(f"smtp://127.0.0.1:{mails.port}\n")
+    (tmp_path / "key").write_text(KEY)
+    own = {"PRESENCE_SMTP_URL_FILE": "smtp", "PRESENCE_NOTICE_KEY_FILE": "key", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "presence_core", *WORDS]
     with subprocess.Popen(
         command, env=environ | own, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -82,7 +82,7 @@ class Site:
     server: Server
     presence: Presence
     port: int
-    data: Path
+    data: Path = Path()
     _next: int = 0
 
     def browser(self) -> Browser:

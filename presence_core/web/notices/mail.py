@@ -165,7 +165,7 @@ def _html(
 ) -> str:
     """Styles stand in the tags: many mail programs drop a style sheet. Tables draw the layout in all of them."""
     rows = "".join(
-        f'<tr><td style="padding:4px 16px 4px 0;color:#4d5b69;vertical-align:top">{e(label)}</td>'
+        f'<tr><td style="padding:4px 16px 4px 0;color:#4d5b69;vertical-align:top;white-space:nowrap">{e(label)}</td>'
         f'<td style="padding:4px 0"><strong><bdi>{e(value)}</bdi></strong></td></tr>'
         for label, value in facts
     )
