@@ -76,6 +76,7 @@ class SessionFilter:
     new_device: bool = False
     sign_in_required: bool = False
     distant: bool = False
+    after_failures: bool = False
     old_token: bool = False
     country: str | None = None
     network: str | None = None

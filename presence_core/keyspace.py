@@ -75,6 +75,9 @@ class Shard:
     on_behalf: str
     people: str
     closing: str
+    failed: str
+    failed_names: str
+    failed_from: str
     ended: str
     events: str
     audit: str
@@ -150,6 +153,14 @@ class Shard:
     def place(self, uid: str) -> str:
         """STRING: time and place of the user's last login with a known place."""
         return f"{self.tag}:place:{uid}"
+
+    def failures(self, uid: str) -> str:
+        """HASH: the failed sign-ins of this user, by reason and address."""
+        return f"{self.tag}:failed:{uid}"
+
+    def failures_of_name(self, name_digest: str) -> str:
+        """HASH: those of a text that is no uid of a known person, by its digest."""
+        return f"{self.tag}:failed_names:{name_digest}"
 
     def remarks(self, uid: str) -> str:
         """HASH: id → a remark of staff on this user."""

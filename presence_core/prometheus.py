@@ -135,7 +135,9 @@ def _count_metrics(counts: Counts) -> Iterable[Metric]:
     odd = CounterMetricFamily("presence_odd_logins", "Logins with something unusual, by kind.", labels=["kind"])
     for kind, number in counts.odd_logins.items():
         odd.add_metric([kind], number)
-    yield from (logins, ends, odd)
+    failed = CounterMetricFamily("presence_failed_logins", "Sign-ins that failed.")
+    failed.add_metric([], counts.failed_logins)
+    yield from (logins, ends, odd, failed)
 
 
 def _worker_metrics(worker: WorkerStatus) -> Iterable[Metric]:

@@ -26,6 +26,8 @@ LIMITS: Final = {
     **dict.fromkeys(KEEPS, (0, TEN_YEARS)),
     "keep_people": (0, TEN_YEARS),
     "keep_devices": (0, TEN_YEARS),
+    "keep_failed_logins": (0, 365 * DAY),
+    "max_failed_logins": (100, 10_000_000),
     "keep_remarks": (3600, 365 * DAY),
     "keep_history_10s": (3600, 30 * DAY),
     "keep_history_1m": (DAY, 730 * DAY),
@@ -73,6 +75,8 @@ class Settings:
     keep_history_1h: int = 730 * DAY  #: those of an hour and of a day, 30 days…10 years
     keep_people: int = 7 * DAY  #: how long an offline user's last-seen time is kept
     keep_devices: int = 180 * DAY  #: how long a user's device stays known after a login on it; 0 keeps none
+    keep_failed_logins: int = 3 * DAY  #: how long a failed sign-in is kept; 0 records none, 0…a year
+    max_failed_logins: int = 9_000  #: rows of failed sign-ins that a day may begin; 100…10 million
     keep_remarks: int = 14 * DAY  #: how long a remark of staff on a person is kept; an hour…a year
     max_ended: int = 1_000_000  #: tombstones listed in all (oldest dropped first), 0…10 million
     max_events: int = 100_000  #: events kept in all for readers that return, 100…10 million

@@ -49,7 +49,7 @@ PYTHON_PAGES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
             "ApprovalAnswer", "Viewer", "Remark", "EraseReport", "SweepReport",
             "ReshardReport", "Plan", "Health", "NodeHealth", "Finding", "FindingLevel", "WorkerStatus", "Alert",
             "MirrorStatus", "Notice", "NoticeState", "NoticeAnswer", "NoticeReport",
-            "PersonAlert", "TopCount", "TopPeople", "TopPerson",
+            "PersonAlert", "FailureAlert", "FailedLogin", "FailedNetwork", "TopCount", "TopPeople", "TopPerson",
         ),
     ),
     "errors": (

@@ -14,9 +14,21 @@ from presence_core import validation as check
 from presence_core.client.base import AsyncClient, Client, awaited
 from presence_core.client.pending import pending
 from presence_core.errors import Unavailable
-from presence_core.models import Event, Notice, NoticeAnswer, NoticeReport, Validation, ValidationFailed
+from presence_core.models import (
+    Event,
+    FailedLogin,
+    FailedNetwork,
+    Notice,
+    NoticeAnswer,
+    NoticeReport,
+    Page,
+    Validation,
+    ValidationFailed,
+)
+from presence_core.operations.failures import listing, record
 from presence_core.operations.notices import answers, report
 from presence_core.operations.sessions import events
+from presence_core.schema.failures import FailureWhy, SiteFailure
 
 WATCH_INTERVAL = 0.1
 """Seconds between two reads of the event streams while watching."""
@@ -36,6 +48,58 @@ class EventsMethods(Client):
         first. Cost: O(P + limit), one round trip.
         """
         return self._run(events.events(self._ctx, after, limit))
+
+    def login_failed(
+        self,
+        who: str,
+        *,
+        why: SiteFailure,
+        ip: str | None = None,
+        user_agent: str | None = None,
+        app: str | None = None,
+    ) -> None:
+        """Record a sign-in that the site refused, so that support can answer "I cannot log in". What ``login`` refuses
+        is recorded anyway.
+
+        who: the uid if the visitor named an account, else the text as it was typed, of any length. Never a password. A
+        text that is no uid of a known person is not stored: only a keyed digest and its kind ("email", "phone",
+        "name"), in case someone typed a password there. why: "wrong_password", "second_factor", "unknown_name",
+        "locked" or "other". ip, user_agent, app: as of ``login``.
+
+        Failures of one person, reason and address share a row, which counts them: ``failed_logins``. It is kept for
+        ``Settings.keep_failed_logins`` after the last of them. ``Settings.max_failed_logins`` bounds the rows of a day;
+        a network may begin 50 an hour, a person has ten addresses. What is beyond is counted without a row, and takes
+        no row of others. Returns nothing, whoever it was, and takes as long. Cost: two round trips.
+        """
+        return self._run(record.login_failed(self._ctx, who, why, ip, user_agent, app))
+
+    def failed_logins(
+        self,
+        uid: str | None = None,
+        *,
+        ip: str | None = None,
+        why: FailureWhy | None = None,
+        since: datetime | float | None = None,
+        until: datetime | float | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[FailedLogin]:
+        """A page of failed sign-ins, the latest first: a row for each person or typed name, reason and address.
+
+        uid: those of this person, also under their name and aliases as someone typed them; or of any typed text, such
+        as an email that belongs to no one here. ip: an address or a network. why: a reason of ``login_failed``, or
+        "blocked", "block_rule", "limit", "device_limit", "no_address", "ended", "expired": what ``login`` refuses with
+        these codes. since, until: of the latest failure of a row. limit: 1…1000.
+
+        A row that fails again while pages are read moves to the front. Cost: O(P·log N + rows read), two round trips;
+        with ip or why at most 5,000 rows are read for a page. With uid four to seven.
+        """
+        return self._run(listing.failed_logins(self._ctx, uid, ip, why, since, until, limit, cursor))
+
+    def failed_networks(self, *, limit: int = 20) -> list[FailedNetwork]:
+        """The networks with the most failed sign-ins in the last hour or less, also those without a row; limit is
+        1…1000. Each shard begins its hour with a failure. Cost: O(networks), one round trip."""
+        return self._run(listing.failed_networks(self._ctx, limit))
 
     def events_end(self) -> str:
         """Cursor of the newest event: later events come after it. Cost: O(P), one round trip."""
@@ -131,6 +195,9 @@ class AsyncEventsMethods(AsyncClient):
     notices_of = awaited(EventsMethods.notices_of)
     notice_is_open = awaited(EventsMethods.notice_is_open)
     answer_notice = awaited(EventsMethods.answer_notice)
+    login_failed = awaited(EventsMethods.login_failed)
+    failed_logins = awaited(EventsMethods.failed_logins)
+    failed_networks = awaited(EventsMethods.failed_networks)
     events = awaited(EventsMethods.events)
     events_end = awaited(EventsMethods.events_end)
 

@@ -4,7 +4,7 @@ Start reading in ``sessions.py``. ``choices.py`` has the closed sets of texts; `
 What this module imports is what it exports (``pyproject.toml`` says so to mypy and ruff).
 """
 
-from presence_core.models.alerts import Alert, AlertCount, Notice, NoticeReport, PersonAlert
+from presence_core.models.alerts import Alert, AlertCount, FailureAlert, Notice, NoticeReport, PersonAlert
 from presence_core.models.answers import (
     Counts,
     DistantLogin,
@@ -38,6 +38,7 @@ from presence_core.models.choices import (
     StaffRole,
     WayName,
 )
+from presence_core.models.failures import FailedLogin, FailedNetwork
 from presence_core.models.health import Finding, Health, NodeHealth, SentinelHealth, Spread
 from presence_core.models.history import (
     NO_RUNNER,

@@ -11,8 +11,8 @@ from typing import Final, Literal, get_args
 from presence_core.models.choices import NoticeAnswer, NoticeState
 from presence_core.models.sessions import moment
 
-AlertCount = Literal["ends", "logins"]
-"""What an alert counts: sessions that ended, for any reason; or logins."""
+AlertCount = Literal["ends", "logins", "failed"]
+"""What an alert counts: sessions that ended, for any reason; logins; or sign-ins that failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,8 @@ class Alert:
     def sentence(self) -> str:
         """What happened, for people to read."""
         title = "Alert" if self.type == "alert" else "Alert ended"
-        return f"{title}: {self.per_minute:,} {self.count} per minute, limit {self.limit:,} ({self.namespace})"
+        counted = "failed sign-ins" if self.count == "failed" else self.count
+        return f"{title}: {self.per_minute:,} {counted} per minute, limit {self.limit:,} ({self.namespace})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,25 @@ class PersonAlert:
         """What happened, for people to read."""
         called = f"{self.name} ({self.uid})" if self.name else self.uid
         return f"Login: {called}{f' on {self.device}' if self.device else ''} ({self.namespace})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureAlert:
+    """More sign-ins of one person, or from one network, have failed within about an hour than the limit allows."""
+
+    type: Literal["failures"] = "failures"
+    uid: str | None = None
+    network: str | None = None
+    count: int
+    limit: int
+    at: datetime  #: by Redis's clock
+    namespace: str
+
+    @property
+    def sentence(self) -> str:
+        """What happened, for people to read."""
+        whose = f"of {self.uid}" if self.network is None else f"from {self.network}"
+        return f"Failed sign-ins: {self.count:,} {whose} within an hour, limit {self.limit:,} ({self.namespace})"
 
 
 _STATES: Final = get_args(NoticeState)

@@ -69,7 +69,10 @@ class Counts:
     totals: Mapping[str, int]  #: since the namespace began: "login", and ends by reason, when they are written
     as_of: datetime
     swept_at: datetime | None  #: when a sweep last ran to its end; None before the first
-    odd_logins: Mapping[str, int]  #: since the namespace began: "new_device"; "distant", far from the last login
+    odd_logins: Mapping[str, int]
+    """Since the namespace began: "new_device"; "distant", far from the last login; "after_failures", after five or more
+    sign-ins that failed."""
+    failed_logins: int = 0  #: since the namespace began
     draining: bool = False  #: sweeps are still ending the sessions that ``revoke_before`` revoked
     waiting: Mapping[str, int] = field(default_factory=dict)  #: sessions that have ended, by the reason that a sweep
     #: will write: ``totals`` do not have them yet

@@ -33,6 +33,7 @@ class Sample:
     replaced: int
     new_devices: int = 0  #: how many of the logins were on a device new to the user
     distant_logins: int = 0  #: how many of them were far from the user's login before
+    failed_logins: int = 0  #: sign-ins that failed in the ``watched`` part of it
     uniques: int | None = None  #: users online at its end or seen in it; only for steps of an hour and of a day
     apps: Mapping[str, int] | None = None  #: live sessions per app, counted once an hour; only for steps of an hour
     devices: Mapping[str, int] | None = None  #: the same per device; the 20 most frequent values, and "(other)"

@@ -17,7 +17,7 @@ from presence_core import validation as check
 from presence_core.models.choices import FailureCode
 from presence_core.models.places import Place, read_place
 from presence_core.schema.endings import EndCause, EndReason
-from presence_core.schema.record import DISTANT, NEW_DEVICE, OLD_TOKEN, ON_BEHALF, SessionRow
+from presence_core.schema.record import AFTER_FAILURES, DISTANT, NEW_DEVICE, OLD_TOKEN, ON_BEHALF, SessionRow
 from presence_core.validation import IDP_CLAIMS, as_json, is_too_deep
 
 CORE: Final = struct.Struct(">QII16s4s4s")
@@ -156,6 +156,7 @@ class Record:
     distant: bool = False  #: farther from the place of the login before than a plane flies in the time between
     previous_place: Place | None = None  #: of the login before; only where ``distant``
     previous_login_at: datetime | None = None  #: when that was
+    after_failures: bool = False  #: five or more sign-ins of the user had failed since the login before
     old_token: bool = False  #: a token was used after the grace of the ``rotate`` that replaced it: someone has a copy
 
     @property
@@ -345,26 +346,28 @@ def _fill(draft: Any, uid: str, session_id: str, row: SessionRow, labels: Labels
         draft.authenticated_at, draft.mfa = _packed_time(authentication), authentication[8:9] == b"1"
         draft.methods = tuple(text(methods).split(",")) if methods else ()
     draft.place = read_place(row.place) if row.place else None
-    draft.new_device = draft.distant = draft.old_token = False
+    draft.new_device = draft.distant = draft.after_failures = draft.old_token = False
     draft.on_behalf_by = draft.previous_place = draft.previous_login_at = None
     if odd:
         draft.new_device = bool(odd[0] & NEW_DEVICE)
         draft.on_behalf_by = text(odd[1:]) if odd[0] & ON_BEHALF else None
         draft.previous_place, draft.previous_login_at = previous_login(odd)
         draft.distant = draft.previous_login_at is not None
+        draft.after_failures = bool(odd[0] & AFTER_FAILURES)
         draft.old_token = bool(odd[0] & OLD_TOKEN)
 
 
 class Login:
     """A session that has begun. ``session`` is decoded when it is first read: an import reads few."""
 
-    __slots__ = ("_decode", "_session", "replaced", "token")
+    __slots__ = ("_decode", "_session", "failures", "replaced", "token")
 
-    def __init__(self, decode: Callable[[], Session], token: str, replaced: list[Session]) -> None:
+    def __init__(self, decode: Callable[[], Session], token: str, replaced: list[Session], failures: int = 0) -> None:
         self._decode = decode
         self._session: Session | None = None
         self.token = token  #: the secret for the visitor's cookie: given once, never stored
         self.replaced = replaced  #: the sessions that a limit ended, oldest first
+        self.failures = failures  #: how many sign-ins ``login_failed`` has reported of the user since the login before
 
     @property
     def session(self) -> Session:

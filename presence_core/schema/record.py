@@ -35,7 +35,8 @@ RECORD: Final = (
     Field("authentication", "h", stays=True),
     Field("demand", "q", stays=True),  # the sign-in that staff require: ms, id of their message
     # what is odd about the session, a byte of flags: 1 a new device; 2 on behalf of the user, then by whom; 4 far from
-    # the last login, then when that was, ms (8 bytes), and its place; 8 a secret was used after its grace
+    # the last login, then when that was, ms (8 bytes), and its place; 8 a secret was used after its grace; 16 a login
+    # after many failed ones
     Field("odd", "o", person=True, is_cut=True),
     Field("place", "g", person=True, is_cut=True, is_given=True),  # of the address at login: models/places.py
     # who signed the user in elsewhere: issuer, subject, session there, one a line. Missing for most sites
@@ -69,6 +70,7 @@ NEW_DEVICE: Final = 1  # flags of the field ``odd``
 ON_BEHALF: Final = 2
 DISTANT: Final = 4
 OLD_TOKEN: Final = 8
+AFTER_FAILURES: Final = 16
 
 _PLACES: Final[Mapping[Any, int]] = {field.letter.encode(): place for place, field in enumerate(FIELDS)}
 _END_NAMES: Final[Mapping[Any, str]] = {

@@ -6,6 +6,7 @@ from typing import Final
 
 from presence_core.scripts import (
     bulk_kick,
+    failures,
     maintenance,
     mirror,
     notices,
@@ -18,9 +19,8 @@ from presence_core.scripts import (
 )
 from presence_core.scripts.script import Script
 
-EVERY: Final = tuple(
-    script
-    for domain in (sessions, search, bulk_kick, staff, notices, maintenance, privacy, reshard, mirror, trackers)
-    for script in vars(domain).values()
-    if isinstance(script, Script)
-)
+_DOMAINS: Final = (
+    sessions, search, failures, bulk_kick, staff, notices, maintenance, privacy, reshard, mirror, trackers,
+)  # fmt: skip
+
+EVERY: Final = tuple(script for domain in _DOMAINS for script in vars(domain).values() if isinstance(script, Script))

@@ -24,6 +24,7 @@ class LoginReply(NamedTuple):
     replaced: list[str]  #: ids of sessions that a limit ended
     overdue: list[str]  #: ids of sessions that were found past their deadline and ended
     has_no_address: bool = False  #: while a block rule names a network
+    guesses: int = 0  #: failed sign-ins since the login before, as the site reported them
 
 
 class RefusedReply(NamedTuple):
@@ -40,9 +41,9 @@ def _decode_login(reply: Sequence[Any]) -> LoginReply | RefusedReply:
     """Decode a reply of sessions/login.lua."""
     code, *rest = reply
     if code == b"ok":
-        seen, core, replaced, overdue, (authentication, demand), odd, idp_end, has_no_address = rest
+        seen, core, replaced, overdue, (authentication, demand), odd, idp_end, has_no_address, guesses = rest
         row = SessionRow(seen, core, authentication=authentication, demand=demand, odd=odd, idp_end=idp_end)
-        return LoginReply(row, _texts(replaced), _texts(overdue), bool(has_no_address))
+        return LoginReply(row, _texts(replaced), _texts(overdue), bool(has_no_address), guesses)
     if code == b"blocked":
         return RefusedReply("blocked", False, *rest)
     if code == b"block_rule":

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from presence_core.client.internal import Internal
 from presence_core.errors import CorruptData, InvalidArgument, PresenceError
 from presence_core.keyspace import Shard
-from presence_core.models import Alert, AlertCount, PersonAlert
+from presence_core.models import Alert, AlertCount, FailureAlert, PersonAlert
 from presence_core.operations.bulk_kick import jobs
 from presence_core.operations.bulk_kick.runner import Run
 from presence_core.operations.maintenance import top_people
@@ -47,7 +47,15 @@ class AlertReceiver(Protocol):
     def people(self) -> bool:
         """Whether to check logins of the people on the shared watch list."""
 
-    def send(self, alert: Alert | PersonAlert) -> None:
+    @property
+    def failed_of_person(self) -> int | None:
+        """How many failed sign-ins a person may have since their last login; None: not checked."""
+
+    @property
+    def failed_of_network(self) -> int | None:
+        """How many a network may have within an hour; None: not checked."""
+
+    def send(self, alert: Alert | PersonAlert | FailureAlert) -> None:
         """Accept an alert. Must return at once: the worker waits for it."""
 
 

@@ -20,6 +20,7 @@ from presence_core.logs import fields
 from presence_core.models import SweepReport
 from presence_core.operations.maintenance import history, leader
 from presence_core.operations.maintenance.alerts import check_alerts, check_people
+from presence_core.operations.maintenance.failure_alerts import check_failures
 from presence_core.operations.search import facets
 from presence_core.worker.clock_check import ClockCheck, own_seconds
 from presence_core.worker.duties import AddressTruncation, AlertReceiver, BulkKicks, Duty, IndexRepair, TopPeopleRanking
@@ -261,6 +262,11 @@ class Worker:
         if getattr(self._alerts, "people", False):  # a receiver of the site's own may lack it
             for login in run(check_people(ctx, self._redis_ms)):
                 self._alerts.send(login)
+        of_person = getattr(self._alerts, "failed_of_person", None)
+        of_network = getattr(self._alerts, "failed_of_network", None)
+        if of_person is not None or of_network is not None:
+            for failures in run(check_failures(ctx, of_person, of_network, self._redis_ms)):
+                self._alerts.send(failures)
         self._alerts_checked = slot
 
     def _sweep(self) -> bool:

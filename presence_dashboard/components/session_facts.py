@@ -206,6 +206,7 @@ def flag_names(record: Session | Ended) -> tuple[str, ...]:
     known = {
         "new_device": record.new_device,
         "distant": record.distant,
+        "after_failures": record.after_failures,
         "old_token": record.old_token,
         "on_behalf": record.on_behalf_by is not None,
     }

@@ -68,6 +68,7 @@ LABEL_FLAGS: Final = "Flags"
 FLAG_NEW_DEVICE: Final = "New device"
 FLAG_ON_BEHALF: Final = "Support session"
 FLAG_DISTANT: Final = "Far from the last login"
+FLAG_AFTER_FAILURES: Final = "After failed sign-ins"
 FLAG_OLD_TOKEN: Final = "Possibly copied"
 FLAG_SIGN_IN: Final = "Must sign in again"
 FLAG_DISTANT_SHORT: Final = "Far away"
@@ -75,6 +76,7 @@ FLAG_DISTANT_SHORT: Final = "Far away"
 FLAG_WORDS: Final = {
     "new_device": FLAG_NEW_DEVICE,
     "distant": FLAG_DISTANT,
+    "after_failures": FLAG_AFTER_FAILURES,
     "old_token": FLAG_OLD_TOKEN,
     "on_behalf": FLAG_ON_BEHALF,
     "sign_in_required": FLAG_SIGN_IN,

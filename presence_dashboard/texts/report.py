@@ -129,6 +129,7 @@ _FILTER_WORDS: Final = {
     "idp_session": "identity provider’s session is {}",
     "new_device": "on a new device",
     "distant": "far from the last login",
+    "after_failures": "after failed sign-ins",
     "old_token": "possibly copied",
     "on_behalf": "support sessions",
     "sign_in_required": "must sign in again",

@@ -34,21 +34,23 @@ def rates(*samples: Sample, end: int) -> dict[AlertCount, int]:
 
 def test_the_counts_of_a_minute_are_those_of_its_six_samples() -> None:
     samples = [sample(second, logins=1, logouts=1, kicked=2, expired=3, replaced=4) for second in range(10, 121, 10)]
-    assert rates(*samples, end=120) == {"logins": 6, "ends": 60}
+    assert rates(*samples, end=120) == {"logins": 6, "ends": 60, "failed": 0}
 
 
 def test_without_a_minute_of_samples_no_rate_is_known() -> None:
     assert rates(end=60) == {}
     assert rates(*(sample(second, logins=9) for second in range(10, 61, 10)), end=60) == {}
     whole = [sample(second, logins=9) for second in range(10, 71, 10)]
-    assert rates(*whole, end=70) == {"logins": 54, "ends": 0}
+    assert rates(*whole, end=70) == {"logins": 54, "ends": 0, "failed": 0}
     assert rates(*whole, end=80) == {}, "the last sample is missing"
 
 
 def test_what_a_sample_counts_after_a_gap_is_spread_over_the_gap() -> None:
-    assert rates(sample(10), sample(100, logins=30), end=100) == {"logins": 20, "ends": 0}
+    assert rates(sample(10), sample(100, logins=30), end=100) == {"logins": 20, "ends": 0, "failed": 0}
     after_a_night = [sample(10, logins=50_000), *(sample(second, logins=1) for second in range(20, 71, 10))]
-    assert rates(*after_a_night, end=70) == {"logins": 6, "ends": 0}, "the first one counts what came before it"
+    assert rates(*after_a_night, end=70) == {"logins": 6, "ends": 0, "failed": 0}, (
+        "the first one counts what came before it"
+    )
 
 
 def test_a_sample_after_a_gap_that_is_not_complete_says_nothing() -> None:
@@ -56,7 +58,7 @@ def test_a_sample_after_a_gap_that_is_not_complete_says_nothing() -> None:
     assert rates(sample(10, logins=9), back, end=200) == {}
     minute = [sample(second, logins=2) for second in range(210, 261, 10)]
     assert rates(sample(190, logins=9), back, *minute[:-1], end=250) == {}, "fifty seconds"
-    assert rates(sample(190, logins=9), back, *minute, end=260) == {"logins": 12, "ends": 0}
+    assert rates(sample(190, logins=9), back, *minute, end=260) == {"logins": 12, "ends": 0, "failed": 0}
 
 
 def test_a_count_that_swings_around_its_limit_changes_its_state_once_a_minute() -> None:
@@ -104,7 +106,7 @@ _URL = "--alert-url must be a URL: http or https, in ASCII, without user and pas
         (
             "worker --alert-url http://x",
             ENVIRON,
-            "--alert-ends or --alert-logins must be given, the limit per minute, or --alert-people.",
+            "--alert-ends or another --alert- option must be given: what to alert of.",
         ),
         ("worker --alert-url x --alert-ends 5", ENVIRON, _URL),
         ("worker --alert-url https://hunter2@x/ --alert-ends 5", ENVIRON, _URL),
@@ -129,7 +131,7 @@ def test_wrong_options_are_refused_in_one_sentence(words: str, environ: dict[str
 
 
 def test_wrong_arguments_are_refused_in_one_sentence() -> None:
-    with pytest.raises(InvalidArgument, match=r"^ends or logins must be given, the limit per minute, or people\.$"):
+    with pytest.raises(InvalidArgument, match=r"^ends or another limit must be given, or people\.$"):
         AlertWebhook("https://chat.example/hook", ENVIRON[SECRET])
     with Presence.from_url("redis://127.0.0.1:1") as presence:
         receiver: Any = "https://chat.example/hook"

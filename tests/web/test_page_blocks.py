@@ -53,12 +53,13 @@ def run(code: str, page: str, **names: Any) -> dict[str, Any]:
 
 
 def test_every_block_of_these_pages_is_tested() -> None:
-    pages = ("frameworks.md", "logging.md", "odd_logins.md", "on_behalf.md", "places.md",
+    pages = ("frameworks.md", "logging.md", "odd_logins.md", "failed_sign_ins.md", "on_behalf.md", "places.md",
              "timeouts.md", "identity_provider.md")  # fmt: skip
     assert [set(blocks(page)) for page in pages] == [
         {"client", "asyncio"},
         {"traces"},
         {"device", "notices"},
+        {"failed"},
         {"behalf"},
         {"distant"},
         {"kinds", "change", "bulk"},
@@ -157,6 +158,13 @@ def test_a_sender_mails_users_whose_address_the_site_names(presence: Presence) -
 
         run(code, "docs/odd_logins.md", address_of=lambda uid: ("ada@mail.example", "de"), meanwhile=meanwhile, **names)
     assert mails.mails[0]["Subject"] == "Waren Sie das? Anmeldung in Ihrem Konto bei Shop"
+
+
+def test_a_site_reports_the_sign_ins_that_it_refuses(presence: Presence) -> None:
+    presence.login("u1019")
+    run(blocks("failed_sign_ins.md")["failed"], "docs/failed_sign_ins.md", presence=presence)
+    assert [failure.why for failure in presence.failed_logins("u1019").items] == ["wrong_password"]
+    assert [failure.name_kind for failure in presence.failed_logins("Kim@example.org").items] == ["email"]
 
 
 def test_staff_log_in_on_behalf_of_a_user(presence: Presence) -> None:

@@ -532,7 +532,8 @@ def test_a_signature_depends_on_body_secret_and_time() -> None:
 
 _URLS = "urls must be a list of 1 to 100 URLs: http or https, in ASCII, without user and password."
 _KINDS = (
-    "kinds must be some of kicked, blocked, unblocked, revoked, sign_in_required, new_device, distant, old_token, gap."
+    "kinds must be some of kicked, blocked, unblocked, revoked, sign_in_required, new_device, distant, after_failures, "
+    "old_token, gap."
 )
 
 

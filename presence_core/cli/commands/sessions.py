@@ -74,7 +74,10 @@ def _add_login(add_command: AddCommand) -> None:
 
 def _counts(presence: Presence, args: argparse.Namespace) -> int:
     counts = presence.counts()
-    totals = ", ".join(f"{number} {kind}" for kind, number in {**counts.totals, **counts.odd_logins}.items())
+    totals = ", ".join(
+        f"{number} {kind}"
+        for kind, number in {**counts.totals, **counts.odd_logins, "failed": counts.failed_logins}.items()
+    )
     lines = [
         f"{count_of(counts.users, 'user')} online in {count_of(counts.sessions, 'session')}",
         f"since the start: {totals}",

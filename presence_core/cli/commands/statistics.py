@@ -131,7 +131,7 @@ def _overview_lines(overview: _Overview) -> Iterator[str]:
         yield f"per minute   {rates['logins']:,.1f} logins, {ends:,.1f} ends (last {_MINUTES} minutes)"
     else:
         yield "per minute   unknown: no worker has recorded samples recently"
-    totals = {**counts.totals, **counts.odd_logins}
+    totals = {**counts.totals, **counts.odd_logins, "failed": counts.failed_logins}
     yield f"totals       {', '.join(f'{number:,} {kind}' for kind, number in totals.items())}"
     yield f"worker       {_worker_state(overview.worker)}"
     yield ""

@@ -8,7 +8,7 @@
 -- KEYS: 1 history 2 samples of 10 s 3 of a minute 4 of an hour 5 of a day, each of the period that holds this slot
 -- ARGV: 1 now|'' 2 slot (ten seconds since the epoch) 3 users 4 sessions 5 unique users of the hour 6 of the day
 --       7… the totals of KINDS, then for each key from the second on: where its record is, where its odd logins are,
---       where its watched slots are, its full size, how long to keep it (s)
+--       where its watched slots are, where its failed sign-ins are, its full size, how long to keep it (s)
 -- returns: 1 written, 0 it was there, -1 too late: a later slot has ended since
 local FINE_KEY, COARSE_KEYS, HOUR_KEY, DAY_KEY = 2, {3, 4, 5}, 4, 5
 local SLOTS = {[FINE_KEY] = 1, [3] = 6, [4] = 360, [5] = 8640} -- in a record
@@ -16,8 +16,9 @@ local FINE = '>I4I4I4I4I4I4I4I4' -- samples (1), users, sessions, then the five 
 local COARSE = '>I4I4I4I4I8I4I4I4I8I4I4I4I4I4I4' -- samples; users least, most, last, sum; sessions; five; uniques
 local ODD = '>I4I4' -- logins on a new device, distant logins. Behind all records, and only written where not 0
 local WATCHED = '>I2' -- 1 + the watched slots; 0: written by a version that did not note them
+local FAILED = '>I4' -- sign-ins that failed. Only written where not 0
 local MAX_UINT32 = 4294967295
-local KINDS = {'login', 'logout', 'kicked', 'expired', 'replaced', 'new_device', 'distant'}
+local KINDS = {'login', 'logout', 'kicked', 'expired', 'replaced', 'new_device', 'distant', 'failed'}
 
 local history = KEYS[1]
 local given_now, given_slot, users, sessions, hourly_users, daily_users = unpack(ARGV, 1, ARGS)
@@ -25,9 +26,9 @@ local slot, totals = tonumber(given_slot), {unpack(ARGV, ARGS + 1, ARGS + #KINDS
 if math.floor(clock(given_now) / 10000) - 1 ~= slot then return -1 end
 local function whole(number) return math.max(0, math.min(tonumber(number), MAX_UINT32)) end
 local function place(i)
-  local first = ARGS + #KINDS + 5 * (i - FINE_KEY) + 1
+  local first = ARGS + #KINDS + 6 * (i - FINE_KEY) + 1
   return {record = tonumber(ARGV[first]), odd = tonumber(ARGV[first + 1]), watched = tonumber(ARGV[first + 2]),
-          size = tonumber(ARGV[first + 3]), keep = tonumber(ARGV[first + 4])}
+          failed = tonumber(ARGV[first + 3]), size = tonumber(ARGV[first + 4]), keep = tonumber(ARGV[first + 5])}
 end
 local function stored(i, at, layout)
   local packed = redis.call('GETRANGE', KEYS[i], at, at + struct.size(layout) - 1)
@@ -65,10 +66,13 @@ local function write(i, packed, watched, counts)
     local new_devices, distant = whole(odd[1] + counts[6]), whole((odd[2] or 0) + counts[7])
     redis.call('SETRANGE', KEYS[i], at.odd, struct.pack(ODD, new_devices, distant))
   end
+  if counts[8] > 0 then
+    redis.call('SETRANGE', KEYS[i], at.failed, struct.pack(FAILED, whole(stored(i, at.failed, FAILED)[1] + counts[8])))
+  end
   redis.call('SETRANGE', KEYS[i], at.watched, struct.pack(WATCHED, 1 + watched))
   redis.call('EXPIRE', KEYS[i], at.keep)
 end
-local NOTHING = {0, 0, 0, 0, 0, 0, 0}
+local NOTHING = {0, 0, 0, 0, 0, 0, 0, 0}
 
 local new = new_slots(SLOTS[FINE_KEY])
 local counts = new > 0 and grown or NOTHING

@@ -7,7 +7,7 @@
 -- include: sessions/addresses
 -- include: search/session_ids
 -- KEYS: 1 sessions 2 deadlines 3 users 4 people 5 events 6 totals 7 meta 8 addresses 9 facets 10 labels 11 words
---       12 block_rules 13 ids 14… of each row: user, record, block
+--       12 block_rules 13 ids 14… of each row: user, record, block, failures of the user
 -- ARGV: 1 now|'' 2 events to keep 3 record TTL 0|1 4 max sessions 5 label limit 6 index the addresses 0|1 7 number of
 --       labels 8… id and text of each; then of each row: core without its login time, login at|'' and last seen|''
 --       (imported), digest of the session id|'' (not indexed), methods|'', declared attributes (facets.lua), place, how
@@ -22,7 +22,7 @@ now = clock(now)
 if foreign('ZCARD', people, 'ZCARD', words) then return '' end
 local first_row = ARGS + 1 + 2 * label_count
 local refs = {}
-for key = 15, #KEYS, 3 do refs[(key - 12) / 3] = string.sub(KEYS[key], #sessions + 1) end -- T:session:<ref>
+for key = 15, #KEYS, 4 do refs[(key - 11) / 4] = string.sub(KEYS[key], #sessions + 1) end -- T:session:<ref>
 local listed = redis.pcall('ZMSCORE', sessions, unpack(refs))
 local meta = redis.pcall('HMGET', meta_key, 'revoked', 'floor', 'recount', 'rules')
 local texts, new_labels = read_labels(labels, {unpack(ARGV, ARGS + 1, first_row - 1)}, tonumber(most_labels))

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from presence_core import validation as check
 from presence_core.filters import SessionFilter
 from presence_core.models import AuditFact, Job, Session, TimeoutsChange, TimeoutsPreview, login_ms, moment
-from presence_core.models.timeouts import is_changed, is_longer, predict
+from presence_core.models.staff import is_changed, is_longer, predict
 from presence_core.operations.bulk_kick.creation import check_expected, check_filter, count_matches, freeze, write_job
 from presence_core.operations.bulk_kick.jobs import TIMEOUTS, kicked_calls, total_kicked
 from presence_core.operations.context import LIVE, Context, FoundSession, found_rows

@@ -125,6 +125,7 @@ def per_minute(samples: Sequence[Sample], end: int) -> dict[AlertCount, int]:
     totals: dict[AlertCount, int] = {
         "ends": sum(map(ends_of, counted)),
         "logins": sum(sample.logins for sample in counted),
+        "failed": sum(sample.failed_logins for sample in counted),
     }
     return {count: round(total / minutes) for count, total in totals.items()}
 

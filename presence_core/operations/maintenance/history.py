@@ -18,7 +18,6 @@ from typing import Final, NamedTuple
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument
 from presence_core.models import Sample, moment
-from presence_core.models.choices import ODD_LOGINS
 from presence_core.operations.context import Context
 from presence_core.operations.search.live_counts import count_shards, counts_of
 from presence_core.schema.endings import counted
@@ -60,13 +59,13 @@ class Resolution:
     @property
     def size(self) -> int:
         """Bytes of one key."""
-        return self.watched_place(self.slots)
+        return self.failed_place(self.slots)
 
-    def place(self, at: int, settings: Settings) -> tuple[int, tuple[int, int, int, int, int]]:
-        """The period of a time (ms); and the places of its record, of its odd logins and of its watched slots, full
-        size, seconds to keep."""
+    def place(self, at: int, settings: Settings) -> tuple[int, tuple[int, ...]]:
+        """The period of a time (ms); and the places of its record, of its odd logins, of its watched slots and of its
+        failed sign-ins, full size, seconds to keep."""
         period, index = divmod(at // (self.step * 1000), self.slots)
-        places = index * self.record.size, self.odd_place(index), self.watched_place(index)
+        places = index * self.record.size, self.odd_place(index), self.watched_place(index), self.failed_place(index)
         return period, (*places, self.size, self.keep(settings) + MARGIN)
 
     def odd_place(self, index: int) -> int:
@@ -76,6 +75,10 @@ class Resolution:
     def watched_place(self, index: int) -> int:
         """Where its key says how many slots of a record were watched."""
         return self.odd_place(self.slots) + index * WATCHED.size
+
+    def failed_place(self, index: int) -> int:
+        """Where its key has how many sign-ins failed."""
+        return self.watched_place(self.slots) + index * FAILED.size
 
     def keep(self, settings: Settings) -> int:
         """Seconds."""
@@ -90,6 +93,7 @@ _FINE: Final = struct.Struct(">8I")  # samples (1), users, sessions, logins, log
 ODD_RECORD: Final = struct.Struct(">2I")  # logins on a new device, distant logins
 WATCHED: Final = struct.Struct(">H")
 """1 + the ten seconds of which a record has the logins and ends; 0: an earlier version has not noted it."""
+FAILED: Final = struct.Struct(">I")
 _COARSE: Final = struct.Struct(">4IQ3IQ6I")  # the fields of SlotRecord
 
 RESOLUTIONS: Final = (
@@ -120,7 +124,7 @@ def sample(ctx: Context, now: int) -> Op[bool]:
     # An end counts when it was due, not when a sweep writes it: that may be much later, and many at once.
     totals = {kind: number + counts.waiting.get(kind, 0) for kind, number in counts.totals.items()}
     happened = [totals["login"], *counted(totals)]
-    odd = [counts.odd_logins[kind] for kind in ODD_LOGINS]
+    odd = [counts.odd_logins["new_device"], counts.odd_logins["distant"], counts.failed_logins]
     left = [seen for shard in shards for seen in shard.offline.values()]  # still in the list of users
     hourly = sum(part.users_of_hour for part in measures) - sum(seen < at - at % HOUR for seen in left)
     daily = sum(part.users_of_day for part in measures) - sum(seen < at - at % DAY for seen in left)
@@ -230,6 +234,7 @@ class SlotRecord(NamedTuple):
     new_devices: int = 0
     distant_logins: int = 0
     watched: int = 0  #: of how many ten seconds it has the logins and ends
+    failed_logins: int = 0
 
     @classmethod
     def from_fine(cls, samples: int, users: int, sessions: int, *happened: int) -> SlotRecord:
@@ -245,7 +250,7 @@ class SlotRecord(NamedTuple):
             self.logins + later.logins, self.logouts + later.logouts, self.kicked + later.kicked,
             self.expired + later.expired, self.replaced + later.replaced,
             later.uniques, self.new_devices + later.new_devices, self.distant_logins + later.distant_logins,
-            self.watched + later.watched,
+            self.watched + later.watched, self.failed_logins + later.failed_logins,
         )  # fmt: skip
 
     def sample(self, at: int, step: int, now: int, parts: _Split) -> Sample:
@@ -256,7 +261,7 @@ class SlotRecord(NamedTuple):
             sessions=self.sessions, sessions_min=self.sessions_min, sessions_mean=sessions_mean,
             sessions_max=self.sessions_max,
             logins=self.logins, logouts=self.logouts, kicked=self.kicked, expired=self.expired, replaced=self.replaced,
-            new_devices=self.new_devices, distant_logins=self.distant_logins,
+            new_devices=self.new_devices, distant_logins=self.distant_logins, failed_logins=self.failed_logins,
             uniques=self.uniques if step in (3600, 86_400) else None,
             apps=_decode_split(parts.apps), devices=_decode_split(parts.devices),
             watched=10 * self.watched,
@@ -290,8 +295,8 @@ def _history(ctx: Context, start: int, until: int | None, step: int | None) -> O
     reads = list(_record_reads(ctx, base, kept_from, last))
     split_reads = list(_split_reads(ctx, first, last)) if step == 3600 else []
     replies = yield [call for _, call in (*reads, *split_reads)]
-    slots, stored = [slot for slot, _ in reads[::3]], iter(replies[: len(reads)])
-    records = list(zip(slots, stored, stored, stored, strict=True))
+    slots, stored = [slot for slot, _ in reads[::4]], iter(replies[: len(reads)])
+    records = list(zip(slots, stored, stored, stored, stored, strict=True))
     splits = _splits((hour, row) for (hour, _), row in zip(split_reads, replies[len(reads) :], strict=True))
     return [
         record.sample(at, step, now, splits.get(at // HOUR, _Split()))
@@ -300,8 +305,8 @@ def _history(ctx: Context, start: int, until: int | None, step: int | None) -> O
 
 
 def _record_reads(ctx: Context, base: Resolution, first: int, last: int) -> Iterator[tuple[int, Call]]:
-    """For each key: its first slot in the range, and the calls that read its records, odd logins and watched slots from
-    there."""
+    """For each key: its first slot in the range, and the calls that read its records, odd logins, watched slots and
+    failed sign-ins from there."""
     unit = base.step * 1000
     slot, stop = first // unit, -(-last // unit)
     while slot < stop:
@@ -312,6 +317,7 @@ def _record_reads(ctx: Context, base: Resolution, first: int, last: int) -> Iter
             (index * base.record.size, base.record.size),
             (base.odd_place(index), ODD_RECORD.size),
             (base.watched_place(index), WATCHED.size),
+            (base.failed_place(index), FAILED.size),
         ):
             yield slot, command(key, "GETRANGE", key, begin, begin + number * width - 1)
         slot += number
@@ -334,7 +340,9 @@ def _splits(days: Iterable[tuple[int, list[bytes | None]]]) -> dict[int, _Split]
     }
 
 
-def _buckets(base: Resolution, width: int, stored: Iterable[tuple[int, bytes, bytes, bytes]]) -> dict[int, SlotRecord]:
+def _buckets(
+    base: Resolution, width: int, stored: Iterable[tuple[int, bytes, bytes, bytes, bytes]]
+) -> dict[int, SlotRecord]:
     """The records added up in buckets of ``width`` ms, by the time at which each begins."""
     buckets: dict[int, SlotRecord] = {}
     for first_slot, *parts in stored:
@@ -344,16 +352,21 @@ def _buckets(base: Resolution, width: int, stored: Iterable[tuple[int, bytes, by
     return buckets
 
 
-def _records(base: Resolution, raw: bytes, odd: bytes, watched: bytes) -> Iterator[tuple[int, SlotRecord]]:
+def _records(
+    base: Resolution, raw: bytes, odd: bytes, watched: bytes, failed: bytes
+) -> Iterator[tuple[int, SlotRecord]]:
     """The records that were written, each with its place."""
     number = len(raw) // base.record.size
     whole = base.record.iter_unpack(memoryview(raw)[: number * base.record.size])
-    odd_logins, slots = _unpack(ODD_RECORD, odd, number), _unpack(WATCHED, watched, number)
-    for index, (values, (new_devices, distant), (noted,)) in enumerate(zip(whole, odd_logins, slots, strict=True)):
+    further = _unpack(ODD_RECORD, odd, number), _unpack(WATCHED, watched, number), _unpack(FAILED, failed, number)
+    for index, (values, (new_devices, distant), (noted,), (failures,)) in enumerate(zip(whole, *further, strict=True)):
         record = SlotRecord.from_fine(*values) if base.record is _FINE else SlotRecord(*values)
         if record.samples:
             known = noted - 1 if noted else base.step // 10
-            yield index, record._replace(new_devices=new_devices, distant_logins=distant, watched=known)
+            yield (
+                index,
+                record._replace(new_devices=new_devices, distant_logins=distant, watched=known, failed_logins=failures),
+            )
 
 
 def _unpack(layout: struct.Struct, raw: bytes, number: int) -> Iterator[tuple[int, ...]]:

@@ -14,9 +14,11 @@ from typing import Any, Final
 from presence_core import validation as check
 from presence_core.errors import Unavailable
 from presence_core.keyspace import Shard
-from presence_core.models import AuditFact, EraseReport, write_facts
+from presence_core.models import AuditFact, EraseReport, text, write_facts
 from presence_core.operations.context import Context
 from presence_core.operations.durability.held_changes import check_capacity, confirmation, hold, release
+from presence_core.operations.failed_login_row import digests_of_names
+from presence_core.operations.known_devices import need_keys
 from presence_core.operations.permissions import ERASE_NEEDS, require
 from presence_core.operations.privacy import rewrite
 from presence_core.operations.privacy.held_erasure import HeldErasure
@@ -137,6 +139,7 @@ def _erase_round(ctx: Context, shard: Shard, person: Identity, before: EraseRepo
         command(shard.remarked, "ZREM", shard.remarked, person.uid),
         command(shard.notice_queue, "ZREM", shard.notice_queue, person.uid),
     ]
+    yield from _erase_failures(ctx, shard, person, found)
     for any_shard in ctx.keys.shards:
         rewritten += yield from rewrite.rewrite_stream(ctx, any_shard, any_shard.audit, rewrite.audit_rewriter(person))
     erased = yield from _erase_records(ctx, shard, person, found)
@@ -148,6 +151,22 @@ def _erase_round(ctx: Context, shard: Shard, person: Identity, before: EraseRepo
         live=erased.live,
         unfinished=tuple(unfinished),
     )
+
+
+def _erase_failures(ctx: Context, shard: Shard, person: Identity, found: Trace) -> Op[None]:
+    """Remove their failed sign-ins, also those of their uid, names and aliases as someone typed them."""
+    yield from need_keys(ctx)
+    digests = digests_of_names(ctx.cache.device_keys, {person.uid, *person.names})
+    named = [(ctx.shard(digest), digest) for digest in sorted(digests)]
+    keys = [s.failures_of_name(digest) for s, digest in named]
+    rows = yield [command(key, "HKEYS", key, lenient=True) for key in keys]
+    removals = [command(key, "UNLINK", key) for key in keys]
+    for (s, digest), names in zip(named, rows, strict=True):
+        if refs := [f"\n{digest}:{text(name)}" for name in names or ()]:
+            removals.append(command(s.failed_names, "ZREM", s.failed_names, *refs))
+    if found.failures:
+        removals.append(command(shard.failed, "ZREM", shard.failed, *found.failures))
+    yield removals
 
 
 def _erase_records(ctx: Context, shard: Shard, person: Identity, found: Trace) -> Op[PersonErased]:

@@ -10,6 +10,7 @@ from presence_core.keyspace import Shard, split_ref
 from presence_core.models import ApprovalRequest, Page, SavedItem, moment, plain, stored_number, text
 from presence_core.models.places import read_place
 from presence_core.operations.context import Context
+from presence_core.operations.failures import listing
 from presence_core.operations.notices import queue
 from presence_core.operations.search.live_counts import count_call
 from presence_core.operations.sessions import read, tombstones
@@ -35,6 +36,11 @@ def export_person(ctx: Context, uid: object) -> Op[dict[str, Any]]:
         "sessions": (yield from read.sessions(ctx, owner)),
         "ended": (
             yield from _all_pages(lambda cursor: tombstones.ended(ctx, owner, None, None, None, None, 1000, cursor))
+        ),
+        "failed_logins": (
+            yield from _all_pages(
+                lambda cursor: listing.failed_logins(ctx, owner, None, None, None, None, 1000, cursor)
+            )
         ),
         "audit": (yield from _all_pages(lambda cursor: audit.audit(ctx, owner, None, None, None, 1000, cursor))),
         "events": (yield from _events(s, owner)),

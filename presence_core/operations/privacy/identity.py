@@ -36,6 +36,7 @@ class Trace:
     words: list[bytes] = field(default_factory=list)  #: entries of the index of words
     addresses: list[bytes] = field(default_factory=list)  #: entries of the index of addresses
     idp: list[bytes] = field(default_factory=list)  #: entries of the index of identity providers
+    failures: list[bytes] = field(default_factory=list)  #: entries of the list of failed sign-ins
     labels: set[bytes] = field(default_factory=set)  #: ids of label texts that their records name
     notes: set[str] = field(default_factory=set)  #: ids of texts that staff wrote
 
@@ -158,6 +159,7 @@ def trace(ctx: Context, person: Identity) -> Op[Trace]:
         if _is_of(address_ref(entry), uid):
             found.addresses.append(entry)
             person.addresses.add(str(ip_address(entry[1 : -len(address_ref(entry))])))
+    found.failures = [ref for ref in (yield from _walk(shard.failed, uid, b":*")) if _is_of(ref, uid)]
     links = yield from _walk(shard.idp, uid, b":*", front=b"*")
     found.idp = [entry for entry in links if _is_of(idp_ref(entry), uid)]
     _add_names(person, *(names or (None, None)))

@@ -153,8 +153,12 @@ def counts_of(ctx: Context, found: list[ShardCount]) -> Counts:
     shards, parts = ctx.keys.shards, [shard.count for shard in found]
     totals: dict[str, int] = dict.fromkeys(("login", *END_REASONS), 0)
     odd_logins: dict[str, int] = dict.fromkeys(ODD_LOGINS, 0)
+    failed = 0
     for s, part in zip(shards, parts, strict=True):
         for kind, number in part.totals:
+            if kind == b"failed":
+                failed += number_at(s.totals, number)
+                continue
             sums = odd_logins if text(kind) in odd_logins else totals
             sums[text(kind)] = sums.get(text(kind), 0) + number_at(s.totals, number)
     swept = [number_at(s.meta, part.swept) if part.swept else 0 for s, part in zip(shards, parts, strict=True)]
@@ -167,6 +171,7 @@ def counts_of(ctx: Context, found: list[ShardCount]) -> Counts:
             "kicked": sum(shard.revoked for shard in found),
         },
         odd_logins=odd_logins,
+        failed_logins=failed,
         as_of=moment(min(part.now for part in parts)),
         draining=any(part.is_draining for part in parts),
         swept_at=moment(min(swept)) if all(swept) else None,

@@ -184,7 +184,7 @@ def _answer(ctx: Context, attempt: LoginAttempt) -> Login | LoginRefused:
     if reply.has_no_address:
         ctx.on_no_address()
     token = make_token(row.uid, row.session_id, attempt.secret)
-    return Login(partial(_session, row, reply.row), token, attempt.replaced)
+    return Login(partial(_session, row, reply.row), token, attempt.replaced, reply.guesses)
 
 
 def _session(row: LoginRow, stored: SessionRow) -> Session:

@@ -13,6 +13,7 @@ from typing import Final
 from presence_core.keyspace import Shard
 from presence_core.models import NO_LABEL, Session
 from presence_core.operations.context import Context
+from presence_core.operations.failed_login_row import packed_failure
 from presence_core.operations.known_devices import digests
 from presence_core.operations.sessions.login_row import LoginRow
 from presence_core.operations.sessions.validate import secret_digest
@@ -21,6 +22,7 @@ from presence_core.scripts.calls import Call, call_of, later
 from presence_core.scripts.sessions import BEGIN_SESSIONS, LOGIN, LoginReply, RefusedReply
 from presence_core.text.search_text import entries, id_digest
 from presence_core.text.user_agents import families
+from presence_core.validation import is_mirrored
 
 MAX_LABELS: Final = 8192
 """Texts that one shard keeps once: a few MB at the very most, and more than the user agents of a real site."""
@@ -76,7 +78,7 @@ def _login_call(ctx: Context, s: Shard, row: LoginRow, secret: bytes) -> Call:
     (client_id, client_text), (agent_id, agent_text) = labels_of(row)
     fields = row.given_words()
     keys = (*s.lists, s.labels, s.words, s.block(row.uid), *s.of_user(row.uid), s.record(row.uid, row.session_id),
-            s.block_rules, s.ids, s.idp, *_odd_keys(s, row))  # fmt: skip
+            s.block_rules, s.ids, s.idp, s.failed, s.failures(row.uid), s.failed_from, *_odd_keys(s, row))  # fmt: skip
     return call_of(
         LOGIN, keys, *fields, *entries(ctx.cache.indexes, row.uid, row.name, row.aliases),
         given_now=ctx.now,
@@ -107,9 +109,17 @@ def _login_call(ctx: Context, s: Shard, row: LoginRow, secret: bytes) -> Call:
         full_ip=row.ip,
         no_address=settings.no_address,
         idp_end=str(row.idp_end),
+        failure=_failure(ctx, row),
         link=row.idp if "idp" in ctx.cache.indexes else "",
         number_of_words=str(len(fields)),
     )  # fmt: skip
+
+
+def _failure(ctx: Context, row: LoginRow) -> bytes:
+    """What the script notes if it refuses the login."""
+    if row.on_behalf_by or row.login_at != "" or is_mirrored(row.session_id):
+        return b""
+    return packed_failure(ctx, row.recorded_ip, row.place, row.app, row.user_agent)
 
 
 def _odd_keys(s: Shard, row: LoginRow) -> tuple[str, ...]:
@@ -162,7 +172,7 @@ class BeginCall:
         rows: list[str | bytes] = []
         for attempt in self.attempts:
             row = attempt.row
-            keys += s.user(row.uid), s.record(row.uid, row.session_id), s.block(row.uid)
+            keys += s.user(row.uid), s.record(row.uid, row.session_id), s.block(row.uid), s.failures(row.uid)
             client, agent = labels_of(row)
             labels[client] = labels[agent] = None
             secret = secret_digest(attempt.secret)

@@ -12,7 +12,7 @@ from presence_core.models import ApiKey, moment
 from presence_core.operations.context import Context
 from presence_core.scripts.calls import CHECKED, Op, checked_first, command, pairs
 
-SCOPES: Final = ("record", "read", "kick", "admin")
+SCOPES: Final = ("record", "read", "failures", "kick", "admin")
 
 MAX_KEYS: Final = 100
 """Keys of a namespace: the service compares each request with all of them."""

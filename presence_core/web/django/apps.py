@@ -7,7 +7,7 @@ from typing import Any, Final
 from django.apps import apps
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.contrib.auth.signals import user_logged_in, user_logged_out
+from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
 from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
@@ -60,6 +60,7 @@ class PresenceConfig(SiteConfig):
         renew_in_child(self, SiteConfig.renew_test_namespace)
         user_logged_in.connect(signals.on_login, dispatch_uid="presence")
         user_logged_out.connect(signals.on_logout, dispatch_uid="presence")
+        user_login_failed.connect(signals.on_login_failed, dispatch_uid="presence")
         for model in apps.get_models():  # proxies and children of the user model send their own signals
             if issubclass(model, get_user_model()):
                 self.listen_to(model)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from typing import Any, Final
 
+from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import FieldError, PermissionDenied
 from django.db import transaction
 
 from presence_core.errors import LoginRefused, PresenceError, Unavailable
 from presence_core.logs import fields
+from presence_core.schema.failures import SiteFailure
 from presence_core.web.cookies import device_id_of, new_device_id
 from presence_core.web.django.config import config
 from presence_core.web.django.current_request import CurrentSession, actor, current_request, current_session
@@ -89,6 +91,26 @@ def _begin(request: Any, user: Any, session_id: str, previous: CurrentSession | 
 def _sign_out(request: Any) -> None:
     request.session.flush()
     request.user = AnonymousUser()
+
+
+def on_login_failed(sender: Any, credentials: dict[str, Any], request: Any = None, **_: Any) -> None:
+    """user_login_failed: record it. Raises nothing. Django has hidden the password in ``credentials``; only the name of
+    the account is read. Cost: a query for the account."""
+    model = get_user_model()
+    typed = credentials.get("username", credentials.get(model.USERNAME_FIELD))
+    if not isinstance(typed, str) or not typed.strip():
+        return
+    user = model._default_manager.filter(**{model.USERNAME_FIELD: typed}).first()
+    why: SiteFailure = "unknown_name" if user is None else "wrong_password" if user.is_active else "locked"
+    details: dict[str, Any] = {}
+    app = config()
+    if request is not None:
+        data = app.checker.read_environ(request.META)
+        details = {"ip": app.checker.address(data), "user_agent": data.user_agent}
+    try:
+        app.presence.login_failed(typed if user is None else str(user.pk), why=why, **details)
+    except PresenceError as error:
+        log.warning("a failed sign-in was not recorded: %s", error, extra=fields(event="failure_not_recorded"))
 
 
 def on_logout(sender: Any, request: Any, user: Any, **_: Any) -> None:

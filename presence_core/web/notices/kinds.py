@@ -16,6 +16,7 @@ KINDS: Final[dict[EventKind, Sentence]] = {
         "new, too."
     ),
     "distant": lambda t: t.gettext("It was far from the place of your last sign-in."),
+    "after_failures": lambda t: t.gettext("Several sign-ins to your account had failed before it."),
 }
 """Kind of an event → what the mail and the page say about it."""
 

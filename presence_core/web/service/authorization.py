@@ -22,7 +22,7 @@ from presence_core.operations.staff import api_keys
 from presence_core.web.service.access_log import KEY_NAME
 from presence_core.web.service.api_keys import Keys
 
-Scope = Literal["record", "read", "kick", "admin"]
+Scope = Literal["record", "read", "failures", "kick", "admin"]
 
 ACTOR_BYTES: Final = 128
 
@@ -34,7 +34,7 @@ _CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="presence"'}
 _bearer = HTTPBearer(
     auto_error=False,
     scheme_name="API key",
-    description="Created by `presence keys add`. Scopes: record, read, kick, admin.",
+    description="Created by `presence keys add`. Scopes: record, read, failures, kick, admin.",
 )
 
 
@@ -81,6 +81,7 @@ def _require(scope: Scope) -> Any:
 
 Recorder = _require("record")
 Reader = _require("read")
+FailureReader = _require("failures")
 Kicker = _require("kick")
 Staff = Annotated[Caller, Kicker]
 

@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from presence_core.filters import SessionFilter, inner_filter, read_attributes, read_without
 from presence_core.models import Block, EndCause, Ended, EndReason, ListOrder, PublicEnd, Session
 from presence_core.schema.conditions import CONDITIONS, LIST_KINDS, Condition, Kind, names_of_kind
+from presence_core.schema.failures import FailureWhy, SiteFailure
 from presence_core.web.middleware.request_tokens import MAX_COOKIES
 from presence_core.web.service.json_format import Time, parse_time
 from presence_core.web.service.problems import NOT_JSON, is_json
@@ -97,6 +98,20 @@ class EndedQuery(PeriodQuery, Paged):
     by: str | None = None
 
 
+class FailuresQuery(PeriodQuery, Paged):
+    """GET /v1/failed-logins."""
+
+    uid: str | None = Field(None, description="a uid, or a name as it was typed")
+    ip: str | None = Field(None, description="an address or a network")
+    why: FailureWhy | None = None
+
+
+class NetworksQuery(Query):
+    """GET /v1/failed-logins/networks."""
+
+    limit: int = Field(20, description="1 to 1000")
+
+
 class AuditQuery(PeriodQuery, Paged):
     """GET /v1/audit."""
 
@@ -176,6 +191,16 @@ def _parse_body(kind: type[B], raw: bytes) -> B:
         except (ValueError, RecursionError):
             raise error from None
     return kind.model_validate(body)
+
+
+class FailureBody(Body):
+    """POST /v1/failed-logins."""
+
+    who: str = Field(description="the uid, or the text as it was typed. Never a password")
+    why: SiteFailure
+    ip: Described = None
+    user_agent: Described = None
+    app: Described = None
 
 
 class LoginBody(Body):
@@ -411,6 +436,7 @@ class LoginResponse(BaseModel):
     token: str = Field(description="the visitor's secret; it cannot be read again")
     session: Session
     replaced: list[Session]
+    failures: int = Field(description="sign-ins of the user that the site refused since the login before")
 
 
 class ValidateResponse(BaseModel):

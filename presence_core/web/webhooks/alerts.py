@@ -13,7 +13,7 @@ from presence_core import validation as check
 from presence_core.errors import InvalidArgument
 from presence_core.fork_safety import renew_in_child
 from presence_core.logs import fields
-from presence_core.models import Alert, AlertCount, PersonAlert
+from presence_core.models import Alert, AlertCount, FailureAlert, PersonAlert
 from presence_core.web.webhooks.signed_post import URL_RULE, SignedPost, host_of_url, is_http
 
 MAX_LIMIT: Final = 1_000_000_000
@@ -27,10 +27,13 @@ log = logging.getLogger(__name__)
 class AlertWebhook:
     """``with AlertWebhook(url, secret, ends=500) as alerts, Worker(presence, alerts=alerts): …``
 
-    url, secret: as those of ``Webhooks``. ends, logins: the limits per minute, 1…1,000,000,000; a count without a limit
-    is not checked. An alert is sent when a count goes above its limit, and one when it is back at the limit or below.
-    people: send one also for each login of a person on the shared watch list (``save_item("watch", uid, …,
-    shared=True)``), within about 10 seconds; not for sessions of staff on behalf of them.
+    url, secret: as those of ``Webhooks``. ends, logins, failed (sign-ins): the limits per minute, 1…1,000,000,000; a
+    count without a limit is not checked. An alert is sent when a count goes above its limit, and one when it is back at
+    the limit or below. people: send one also for each login of a person on the shared watch list
+    (``save_item("watch", uid, …, shared=True)``), within about 10 seconds; not for sessions of staff on behalf of them.
+    failed_of_person: send one when more sign-ins of a person have failed since their last login, as ``login_failed``
+    reported them; at most once a day. failed_of_network: when more from a network have failed within an hour; at most
+    once in it.
 
     An alert that is not answered with 2xx within ``timeout`` seconds (0.05…60) is tried again after 1 s, 2 s, 4 s, … up
     to ``max_wait`` (0.01…3600). After ``give_up`` seconds (1…604,800) it is dropped, logged and counted in ``dropped``.
@@ -45,21 +48,28 @@ class AlertWebhook:
         ends: int | None = None,
         logins: int | None = None,
         people: bool = False,
+        failed: int | None = None,
+        failed_of_person: int | None = None,
+        failed_of_network: int | None = None,
         timeout: float = 10.0,
         max_wait: float = 60.0,
         give_up: float = 600.0,
     ) -> None:
         if not is_http(url):
             raise InvalidArgument("url", f"must be a URL: {URL_RULE}")
-        given: dict[AlertCount, int | None] = {"ends": ends, "logins": logins}
+        given: dict[AlertCount, int | None] = {"ends": ends, "logins": logins, "failed": failed}
         self.limits: Mapping[AlertCount, int] = {
             count: check.whole(count, limit, 1, MAX_LIMIT) for count, limit in given.items() if limit is not None
         }
         if not isinstance(people, bool):
             raise InvalidArgument("people", "must be True or False", "wrong_type")
         self.people = people  #: whether logins of the people on the shared watch list are sent
-        if not self.limits and not people:
-            raise InvalidArgument("ends", "or logins must be given, the limit per minute, or people", "required")
+        for name, limit in (("failed_of_person", failed_of_person), ("failed_of_network", failed_of_network)):
+            if limit is not None:
+                check.whole(name, limit, 1, MAX_LIMIT)
+        self.failed_of_person, self.failed_of_network = failed_of_person, failed_of_network
+        if not self.limits and not people and failed_of_person is failed_of_network is None:
+            raise InvalidArgument("ends", "or another limit must be given, or people", "required")
         self._url = url
         self._post = SignedPost(secret, timeout=timeout, max_wait=max_wait, give_up=give_up)
         self._timeout = timeout
@@ -82,7 +92,7 @@ class AlertWebhook:
         """Alerts that were given up."""
         return self._post.dropped
 
-    def send(self, alert: Alert | PersonAlert) -> None:
+    def send(self, alert: Alert | PersonAlert | FailureAlert) -> None:
         """Send an alert, without waiting for it. Starts the thread if it does not run."""
         try:
             self._waiting.put_nowait(_body(alert))
@@ -114,7 +124,7 @@ class AlertWebhook:
             self._post.deliver(self._url, body, self._stopping.wait)
 
 
-def _body(alert: Alert | PersonAlert) -> dict[str, Any]:
+def _body(alert: Alert | PersonAlert | FailureAlert) -> dict[str, Any]:
     body: dict[str, Any] = {
         "id": uuid4().hex,
         "type": alert.type,
@@ -123,6 +133,8 @@ def _body(alert: Alert | PersonAlert) -> dict[str, Any]:
     }
     if isinstance(alert, PersonAlert):
         body |= {"uid": alert.uid, "session_id": alert.session_id}
+    elif isinstance(alert, FailureAlert):
+        body |= {"uid": alert.uid, "network": alert.network, "count": alert.count, "limit": alert.limit}
     else:
         body |= {"count": alert.count, "per_minute": alert.per_minute, "limit": alert.limit}
     return body | {"text": alert.sentence}

@@ -10,7 +10,7 @@ from typing import Final
 import streamlit as st
 
 from presence_core import Session
-from presence_core.models.timeouts import is_longer, predict
+from presence_core.models.staff import is_longer, predict
 from presence_dashboard import access, texts
 from presence_dashboard.components.session_facts import device_cell, html_table, text_cell, time_cell
 from presence_dashboard.data.store import open_store

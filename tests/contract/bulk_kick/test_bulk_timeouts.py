@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from presence_core import InvalidArgument, SessionFilter, TimeoutsChange, Unavailable, Worker
-from presence_core.models.timeouts import predict
+from presence_core.models.staff import predict
 from presence_core.operations.bulk_kick import bulk_timeouts, runner
 from presence_core.operations.bulk_kick.jobs import KNOWN_NEEDS
 from presence_core.operations.bulk_kick.runner import Run

@@ -133,6 +133,11 @@ def _everything(p: P) -> None:
     p.block_rules()
     for number in range(210):
         p.denied(by=f"viewer {number}", what="kick", uid="a:{b}", reason="viewer")
+    p.login_failed("u1", why="wrong_password", ip="192.0.2.7")
+    p.login_failed("kim@example.org", why="unknown_name", ip="192.0.2.7")
+    p.failed_logins("u1")
+    p.failed_logins(limit=1, cursor=p.failed_logins(limit=1).next_cursor)
+    p.failed_networks()
     p.audit_note(by="staff", what="export", outcome="3 sessions exported", uid="a:{b}")
     p.set_staff("root", "admin", by="staff")
     p.seed_staff("eve", "viewer", by="staff")

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, NamedTuple, get_args
 
 from presence_core import EndCause, SessionFilter
+from presence_core.schema.failures import FailureWhy
 
 UID = "uid must be text of 1 to 256 bytes"
 SID = "session_id must be 8 to 128 characters of A-Z, a-z, 0-9, _ and -"
@@ -424,6 +425,37 @@ def _of_what_was_done() -> list[Case]:
         cases += [Case(method, (), {"limit": value}, LIMIT) for value in (0, -1, 1001, 1.5, "50", True, None)]
         sentence = f"cursor must be the next_cursor of {method}, with the same other arguments"
         cases += [Case(method, (), {"cursor": value}, sentence) for value in NO_CURSORS]
+    why = "why must be " + " or ".join(f'"{word}"' for word in ("wrong_password", "second_factor", "unknown_name",
+                                                                "locked", "other"))  # fmt: skip
+    cases += [Case("login_failed", ("ada",), {"why": value}, why) for value in ("", "blocked", None, 5, ["locked"])]
+    who = "who must be a uid, or the text that the visitor typed"
+    cases += [Case("login_failed", (value,), {"why": "locked"}, who) for value in (None, 5, b"ada", ["ada"])]
+    described: dict[str, list[tuple[Any, str]]] = {
+        "ip": _same("ip must be an IPv4 or IPv6 address", "x", "1.2.3.4.5", 5),
+        "app": _text("app must be text of 1 to 64 bytes", 64),
+        "user_agent": _same("user_agent must be text", 5, b"curl", True),
+    }
+    for field, values in described.items():
+        cases += [Case("login_failed", ("ada",), {"why": "locked", field: value}, text) for value, text in values]
+    no_uid = "uid must be a uid, or a name that was typed"
+    cases += [Case("failed_logins", (value,), {}, no_uid) for value in ("", " ", 5, b"ada", ["ada"])]
+    no_network = "ip must be an address, or a network such as 192.0.2.0/24"
+    cases += [Case("failed_logins", (), {"ip": value}, no_network) for value in ("", "ada", "1.2.3", 5, "1.2.3.4/33")]
+    cases += [Case("failed_logins", (), {"since": value}, "since must be an aware datetime or Unix seconds")
+              for value in MOMENTS]  # fmt: skip
+    whys = "why must be " + " or ".join(f'"{word}"' for word in get_args(FailureWhy))
+    cases += [Case("failed_logins", (), {"why": value}, whys) for value in ("", "password", 5, ["locked"])]
+    cases += [Case("failed_logins", (), {"since": 9, "until": 5}, "since must be before until")]
+    for value in (0, -1, 1001, 1.5, "50", True, None):
+        cases += [Case(method, (), {"limit": value}, LIMIT) for method in ("failed_logins", "failed_networks")]
+    cases.append(
+        Case(
+            "failed_logins",
+            (),
+            {"cursor": "x"},
+            "cursor must be the next_cursor of failed_logins, with the same other arguments",
+        )
+    )
     return cases
 
 
@@ -475,6 +507,7 @@ def _of_filters() -> list[tuple[str, Any, str]]:
         "new_device": _same("new_device must be True or False", 1, 0, "yes", None),
         "sign_in_required": _same("sign_in_required must be True or False", 1, 0, "yes", None),
         "distant": _same("distant must be True or False", 1, 0, "yes", None),
+        "after_failures": _same("after_failures must be True or False", 1, 0, "yes", None),
         "old_token": _same("old_token must be True or False", 1, 0, "yes", None),
         **{
             field: _text(f"{field} must be text of 1 to 255 bytes", 255)

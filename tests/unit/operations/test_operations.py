@@ -111,9 +111,9 @@ def test_a_script_of_many_arguments_gets_them_by_name_in_its_own_order() -> None
 
 
 def test_a_login_is_decoded_in_each_of_its_forms() -> None:
-    begun = LOGIN.reply([b"ok", b"7", core(), [b"a"], [b"b"], [b"h", None], b"\1", b"", 1])
+    begun = LOGIN.reply([b"ok", b"7", core(), [b"a"], [b"b"], [b"h", None], b"\1", b"", 1, 3])
     row = SessionRow(b"7", core(), authentication=b"h", odd=b"\1", idp_end=b"")
-    assert begun == LoginReply(row, ["a"], ["b"], True)
+    assert begun == LoginReply(row, ["a"], ["b"], True, 3)
     assert LOGIN.reply([b"limit"]) == RefusedReply("limit")
     assert LOGIN.reply([b"ended", 1]) == RefusedReply("ended", is_overdue=True)
     rule = LOGIN.reply([b"block_rule", b"network", b"Call us.", b""])

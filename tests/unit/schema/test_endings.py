@@ -38,7 +38,8 @@ def test_a_sample_counts_each_end_where_the_stored_records_have_it() -> None:
     assert {ending.counted for ending in ENDINGS} <= {field.name for field in fields(Sample)}
     totals = dict.fromkeys(END_REASONS, 0) | {"login": 9, "logout": 1, "expired": 3, "kicked": 2, "replaced": 4}
     assert counted(totals) == [1, 2, 3, 4]
-    assert "KINDS = {'login', 'logout', 'kicked', 'expired', 'replaced', 'new_device', 'distant'}" in WRITE_SAMPLE.text
+    kinds = "'login', 'logout', 'kicked', 'expired', 'replaced', 'new_device', 'distant', 'failed'"
+    assert f"KINDS = {{{kinds}}}" in WRITE_SAMPLE.text
 
 
 def test_every_end_has_a_sentence_for_its_user() -> None:

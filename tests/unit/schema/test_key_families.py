@@ -46,7 +46,8 @@ def test_the_attributes_of_a_shard_are_the_keys_that_it_has_once() -> None:
 def test_every_key_that_is_made_belongs_to_a_family() -> None:
     s, common = Keyspace("online", 1).shards[0], Common("online")
     made = [s.record("a:b", "c"), s.rotated("a:b", "c"), s.note("n"), s.job("j"), s.retold("t"), s.known("a:b"),
-            s.place("a"), s.block("a"), s.person("a"), s.ended_of("a"), *s.of_user("a:b"), *s.every_of_user("a"),
+            s.place("a"), s.block("a"), s.person("a"), s.ended_of("a"), s.failures("a"),
+            s.failures_of_name("0a"), *s.of_user("a:b"), *s.every_of_user("a"),
             *s.lists, common.history, common.worker, common.mirror, common.top, common.denied, common.moving,
             common.api_keys, common.notice,
             common.visitors,

@@ -28,7 +28,7 @@ from tests.support.fair_clock import PATIENT
 from tests.support.servers import wait_for
 
 ROOT = Path(__file__).parents[3]
-SCOPES = ("record", "read", "kick")
+SCOPES = ("record", "read", "failures", "kick")
 HOSTILE = [
     "a/b", "/", "//", "a/sessions/12345678", "x/sessions", "block", "..", ".", "a:b", "ü/日本", "%2F", "a%", "a+b c",
     "?", "#", "a?b=c&d", "\\", "'\";--", "<script>", "🙂", "e\u0301", "x" * 256,

@@ -1,5 +1,5 @@
 """What staff do, and the record of it: ``presence kick``, ``require-sign-in``, ``revoke-before``, ``block``,
-``unblock``, ``blocks`` and ``audit``."""
+``unblock``, ``blocks`` and ``audit``; and ``failed-logins``."""
 
 from __future__ import annotations
 
@@ -27,8 +27,13 @@ from presence_core.client import Presence
 from presence_core.errors import InvalidArgument
 from presence_core.filters import SessionFilter
 from presence_core.models import Block
+from presence_core.schema.failures import FAILURES
 
 _BLOCK_COLUMNS: Final = {"BLOCKED (UTC)": "at", "USER": "uid", "UNTIL (UTC)": "until", "BY": "by", "REASON": "reason"}
+_FAILURE_COLUMNS: Final = {
+    "LAST (UTC)": "at", "USER": "uid", "TYPED": "name_kind", "WHY": "why", "COUNT": "count", "ADDRESS": "ip",
+    "RULE": "rule",
+}  # fmt: skip
 _AUDIT_COLUMNS: Final = {
     "WHEN (UTC)": "at", "BY": "by", "ACTION": "action", "USER": "uid", "OUTCOME": "outcome", "REASON": "reason",
     "TICKET": "ticket",
@@ -55,6 +60,12 @@ def add_commands(add_command: AddCommand) -> None:
     add_staff_fields(revoke, message_for="users", ticket=False)
     revoke.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     _add_block_commands(add_command)
+    failed = add_command("failed-logins", _failed_logins, "List sign-ins that failed, the latest first.")
+    failed.add_argument("uid", nargs="?", help="only those of this user, or of a name as it was typed")
+    failed.add_argument("--ip", help="only those from this address or network")
+    failed.add_argument("--why", choices=[failure.why for failure in FAILURES], help="only those for this reason")
+    add_period(failed)
+    add_page(failed)
     audit = add_command("audit", _audit, "List what staff did, newest first.")
     audit.add_argument("--user", help="only what was done to this user")
     audit.add_argument("--by", help="only what this staff member did")
@@ -171,6 +182,13 @@ def _preview(presence: Presence, before: datetime | float | None) -> _Revocation
     shown = f"{format_time(datetime.fromtimestamp(ms / 1000, UTC))} UTC"
     matching = presence.count_sessions(SessionFilter(logged_in_before=before))
     return _Revocation(shown, matching, f"{matching:,} of {live} began before {shown}.")
+
+
+def _failed_logins(presence: Presence, args: argparse.Namespace) -> int:
+    page = presence.failed_logins(args.uid, ip=args.ip, why=args.why, since=args.since, until=args.until,
+                                  limit=args.limit, cursor=args.cursor)  # fmt: skip
+    return print_page(args, page, _FAILURE_COLUMNS, "No sign-in has failed.", args.uid, args.ip, args.why, args.since,
+                      args.until)  # fmt: skip
 
 
 def _audit(presence: Presence, args: argparse.Namespace) -> int:

@@ -4,7 +4,8 @@
 -- `last_place`, STRING: the user's last login with a known place, ms (8 bytes), and that place without the name of the
 -- network, so that 'o' has at most 64 bytes. After REACH seconds a plane can be anywhere, and it is not kept.
 -- include: login/distance
-local NEW_DEVICE, ON_BEHALF, DISTANT = 1, 2, 4
+-- include: failures
+local NEW_DEVICE, ON_BEHALF, DISTANT, AFTER_FAILURES = 1, 2, 4, 16
 local MAX_DEVICES = 50
 local KEY_OVERLAP = 60000
 
@@ -82,6 +83,10 @@ local function note_odd(k, policy, odd, new, before, is_imported)
   if last then
     flags = bit.bor(flags, DISTANT)
     found[#found + 1] = 'distant'
+  end
+  if odd.guesses >= MANY then
+    flags = bit.bor(flags, AFTER_FAILURES)
+    found[#found + 1] = 'after_failures'
   end
   for _, kind in ipairs(found) do
     redis.call('HINCRBY', k.totals, kind, 1)

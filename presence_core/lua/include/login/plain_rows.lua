@@ -15,10 +15,10 @@ local function choose_plain(refs, key, at, now, most_sessions, known)
 
   -- Whether the user may have one more session, before which they have `numbers[uid]`.
   local function has_room(uid)
-    local user, record, block = KEYS[key], KEYS[key + 1], KEYS[key + 2]
+    local user, record, block, failures = KEYS[key], KEYS[key + 1], KEYS[key + 2], KEYS[key + 3]
     local number = numbers[uid]
-    local is_only = not number and redis.call('EXISTS', record, block, user) == 0
-    if not is_only and redis.call('EXISTS', record, block) > 0 then return false end
+    local is_only = not number and redis.call('EXISTS', record, block, failures, user) == 0
+    if not is_only and redis.call('EXISTS', record, block, failures) > 0 then return false end
     number = number or (is_only and 0 or redis.pcall('SCARD', user))
     if type(number) ~= 'number' or number >= most_sessions then return false end
     numbers[uid] = number
@@ -58,7 +58,7 @@ local function choose_plain(refs, key, at, now, most_sessions, known)
       left[uid] = true
     end
     reply[i] = struct.pack('>I8I8', login or 0, seen or 0)
-    key, at = key + 3, last_field + 2 + ARGV[last_field + 1]
+    key, at = key + 4, last_field + 2 + ARGV[last_field + 1]
   end
   return plain, labels, table.concat(reply)
 end

@@ -37,6 +37,13 @@ local function refusing_rule(now, block_rules, lookup, ip, client, place)
     return fields
   end
 
+  -- A field as people read it in one line: '4/24:' and the bytes of its network in hex, or app and version.
+  local function rule_name(field)
+    local front, value = string.match(field, '^(.-:)(.*)$')
+    if not string.match(front, '^%d') then return (string.gsub(field, '\n', ' ')) end
+    return front .. string.gsub(value, '.', function(byte) return string.format('%02x', string.byte(byte)) end)
+  end
+
   local fields = rule_fields()
   if #fields == 0 then return nil end
   local found = redis.pcall('HMGET', block_rules, unpack(fields))
@@ -48,7 +55,7 @@ local function refusing_rule(now, block_rules, lookup, ip, client, place)
       local ends, message = tonumber(rule['until']), rule.message
       local kind = string.match(fields[i], '^%a+') or 'network'
       return {'block_rule', kind == 'app' and 'app_version' or kind,
-              type(message) == 'string' and message or '', ends and ms(ends) or ''}
+              type(message) == 'string' and message or '', ends and ms(ends) or '', rule = rule_name(fields[i])}
     end
   end
 end

@@ -9,7 +9,7 @@ from fastapi import Query as InQuery
 
 from presence_core.client import AsyncPresence
 from presence_core.errors import InvalidArgument, LoginRefused
-from presence_core.models import Page, Session, Validation
+from presence_core.models import Login, Page, Session, Validation
 from presence_core.operations.sessions.request_tokens import validate_tokens
 from presence_core.web.service import schemas
 from presence_core.web.service.authorization import Caller, Reader, Recorder, authorize
@@ -29,7 +29,18 @@ async def create(body: schemas.LoginBody, presence: Client, caller: Annotated[Ca
     if body.on_behalf_by:  # the audit names the key too, as it does with X-Actor
         given["on_behalf_by"] = f"{caller.name} ({body.on_behalf_by})"
     login = await presence.login(**given)
-    return json_response({"token": login.token, "session": login.session, "replaced": login.replaced}, 201)
+    return json_response(_begun(login), 201)
+
+
+def _begun(login: Login) -> dict[str, Any]:
+    return {name: getattr(login, name) for name in ("token", "session", "replaced", "failures")}
+
+
+@router.post("/failed-logins", status_code=204, dependencies=[Recorder])
+async def login_failed(body: schemas.FailureBody, presence: Client) -> None:
+    """Record a sign-in that the site refused: a wrong password, a second factor, an unknown or locked account. A text
+    that is no uid of a known person is kept as a digest. The response is the same whoever it was."""
+    await presence.login_failed(**dict(body))
 
 
 @router.post(
@@ -76,7 +87,7 @@ async def reauthenticate(body: schemas.ReauthenticateBody, presence: Client) -> 
     """The visitor has authenticated again: replace the token and note the time. Call it after you have checked the
     password or another factor. The old token opens nothing any more. Do not send it again: its reply has the token."""
     login = await presence.reauthenticated(body.token, **body.options())
-    return json_response({"token": login.token, "session": login.session, "replaced": []})
+    return json_response(_begun(login))
 
 
 @router.post("/users/{uid:quoted}/sessions/{session_id:quoted}/reauthenticate", response_model=Session,

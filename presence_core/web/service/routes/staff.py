@@ -14,12 +14,14 @@ from presence_core.models import (
     BlockRule,
     BlockRulePreview,
     Ended,
+    FailedLogin,
+    FailedNetwork,
     Page,
     Session,
     SignInResult,
 )
 from presence_core.web.service import schemas
-from presence_core.web.service.authorization import Kicker, Reader, Staff, authorize
+from presence_core.web.service.authorization import FailureReader, Kicker, Reader, Staff, authorize
 from presence_core.web.service.json_format import json_response, parse_time
 from presence_core.web.service.problems import not_found
 from presence_core.web.service.routes import Client
@@ -128,6 +130,20 @@ async def ended(query: Annotated[schemas.EndedQuery, InQuery()], presence: Clien
     page = await presence.ended(query.uid, reason=query.reason, cause=query.cause, by=query.by, **query.period(),
                                 limit=query.limit, cursor=query.cursor)  # fmt: skip
     return json_response(page)
+
+
+@router.get("/failed-logins", response_model=Page[FailedLogin], dependencies=[FailureReader])
+async def failed_logins(query: Annotated[schemas.FailuresQuery, InQuery()], presence: Client) -> Response:
+    """Sign-ins that failed, the latest first: a row for each person or typed name, reason and address."""
+    page = await presence.failed_logins(query.uid, ip=query.ip, why=query.why, **query.period(),
+                                        limit=query.limit, cursor=query.cursor)  # fmt: skip
+    return json_response(page)
+
+
+@router.get("/failed-logins/networks", response_model=list[FailedNetwork], dependencies=[FailureReader])
+async def failed_networks(query: Annotated[schemas.NetworksQuery, InQuery()], presence: Client) -> Response:
+    """The networks with the most failed sign-ins in the last hour or less."""
+    return json_response(await presence.failed_networks(limit=query.limit))
 
 
 @router.get("/audit", response_model=Page[AuditEntry], dependencies=[Reader])
