@@ -107,6 +107,17 @@ def test_a_login_that_is_odd_in_two_ways_is_one_mail(bed: Bed, mails: MailServer
     assert set(p.notices_of("ada")[0].kinds) == set(KINDS) & {"new_device", "distant"}
 
 
+@on("valkey-sync")
+def test_a_login_after_failed_ones_is_mailed(p: P, mails: MailServer) -> None:
+    p.login("ada")
+    with sending(p, mails.send):
+        for _ in range(5):
+            p.login_failed("ada", why="wrong_password")
+        assert p.login("ada").session.after_failures
+        until(lambda: mails.mails)
+    assert "Several sign-ins to your account had failed before it." in part(mails.mails[0], "plain")
+
+
 @on("valkey-sync", "cluster-sync")
 def test_several_senders_send_one_mail_for_each_event(p: P, mails: MailServer) -> None:
     uids = [f"u{number}" for number in range(20)]
