@@ -119,9 +119,9 @@ class DeviceAnswers:
         """Whether the token is one for this session."""
         return is_token(self._csrf_key, session.ref, token, time.time())
 
-    def seconds_to_wait(self, session: Session) -> int | None:
-        """Count a request of this session. None: it is within the limit."""
-        return None if self._limiter.hit(self._limit, session.ref) else self._limit.get_expiry()
+    def seconds_to_wait(self, caller: str) -> int | None:
+        """Count a request of this session, or address. None: it is within the limit."""
+        return None if self._limiter.hit(self._limit, caller) else self._limit.get_expiry()
 
     def page_response(
         self, language: str, content: Content, status: int = 200, csrf: str = "",
@@ -178,7 +178,7 @@ class _Answering:
             raise _Refused(refusals.not_signed_in(self.t))
         if is_support(session):
             raise _Refused(refusals.support_session(self.t))
-        seconds = self._site.seconds_to_wait(session)
+        seconds = self._site.seconds_to_wait(session.ref)
         if seconds is not None:
             raise _Refused(refusals.too_many(self.t, seconds))
         return session
@@ -189,6 +189,10 @@ class _Answering:
         """Ask whether a login was the user's, or take the answer. The link says who answers, so no session is needed.
         GET changes nothing: programs that check mails follow links."""
         request, options = self._request, self._site.options
+        ip = request.verdict.ip
+        seconds = self._site.seconds_to_wait(f"notice {ip}") if ip else None
+        if seconds is not None:
+            raise _Refused(refusals.too_many(self.t, seconds))
         if method == "POST":
             self._check_origin()
         form = request.form() if method == "POST" else None

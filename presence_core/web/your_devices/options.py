@@ -51,7 +51,8 @@ class DeviceOptions:
     notice_block: int | None = None
     """Seconds for which a user may not log in after they answered a notice with "this was not me". None: they may, so
     that a person who opens a stolen mail cannot lock the user out."""
-    per_minute: int = 60  #: requests of one session in a minute, in this process; 1…10,000
+    per_minute: int = 60
+    """Requests of one session in a minute, in this process; for the link of a notice, of one address. 1…10,000."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.key, str | bytes) or len(self.secret) < SHORTEST_KEY:

@@ -23,10 +23,17 @@ SENDER = "Paperboat <no-reply@shop.example>"
 LINK = NoticeLink(url=f"{HOST}/devices/notice", key=KEY)
 
 
+class _Controller(Controller):
+    def _trigger_server(self) -> None:
+        """Connect once, without TLS: the library would use the server's side of TLS."""
+        socket.create_connection((self.hostname, self.port), 10).close()
+
+
 class MailServer:
     """Takes mails, and answers as ``on_rcpt`` and ``on_data`` say."""
 
-    def __init__(self) -> None:
+    def __init__(self, **options: Any) -> None:
+        self._options = options  #: of the Controller: TLS, authentication
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port: int = free.getsockname()[1]
         self.mails: list[EmailMessage] = []
@@ -42,7 +49,7 @@ class MailServer:
         return SmtpServer(f"smtp://127.0.0.1:{self.port}", SENDER, timeout=PATIENT)
 
     def start(self) -> None:
-        self._controller = Controller(self, hostname="127.0.0.1", port=self.port)
+        self._controller = _Controller(self, hostname="127.0.0.1", port=self.port, **self._options)
         self._controller.start()
 
     def stop(self) -> None:
@@ -70,8 +77,8 @@ class MailServer:
 
 
 @contextmanager
-def mail_server() -> Iterator[MailServer]:
-    server = MailServer()
+def mail_server(**options: Any) -> Iterator[MailServer]:
+    server = MailServer(**options)
     try:
         yield server
     finally:

@@ -7,11 +7,12 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from presence_core import InvalidArgument, Presence, Unavailable
+from presence_core import InvalidArgument, Presence, Settings, Unavailable
 from presence_core.operations.notices import queue
 from presence_core.text.languages import LANGUAGES
 from presence_core.web.notices import sender
@@ -23,6 +24,7 @@ from tests.conftest import Bed, on
 from tests.support.facade import P
 from tests.support.place_file import write_place_file
 from tests.support.programs.webhook_receiver import until
+from tests.support.servers import KEEPS_ALL, Server, missing, redis_binary, valkey_binary
 from tests.web.notices.mail_server import LINK, SENDER, MailServer, mail_server, part
 
 FIREFOX = "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:140.0) Gecko/20100101 Firefox/140.0"
@@ -333,3 +335,27 @@ def test_wrong_options_are_refused_in_a_sentence(anywhere: Bed) -> None:
         with pytest.raises(InvalidArgument, match="sender must be an address"):
             SmtpServer("smtp://mail.example", address)  # type: ignore[arg-type]
     assert "hunter2" not in repr(SmtpServer("smtps://shop:hunter2@mail.example", SENDER))
+
+
+def test_when_redis_dies_while_a_mail_is_sent_it_is_sent_once_and_what_follows_is_sent_later(
+    mails: MailServer, tmp_path: Path
+) -> None:
+    binary = valkey_binary() or redis_binary() or missing("any Redis server")
+    with (
+        Server.start(binary, tmp_path, *KEEPS_ALL) as server,
+        Presence.from_url(server.url, Settings(timeout=1)) as p,
+    ):
+
+        def die() -> None:
+            mails.on_data = lambda: None
+            server.kill()
+
+        with sending(p, mails.send):
+            mails.on_data = die
+            new_device(p, "ada")
+            until(lambda: mails.mails)
+            server.restart()
+            new_device(p, "eve")
+            until(lambda: len(mails.mails) == 2)
+            until(lambda: [notice.state for notice in p.notices_of("ada")] == ["sent"])
+        assert mails.recipients == ["ada@mail.example", "eve@mail.example"]
