@@ -28,7 +28,7 @@ MAIL = NoticeMail(to="ada@mail.example", language="en", subject="Hej, är det du
 
 @pytest.fixture(scope="module")
 def papers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file with the key and the certificate of localhost, signed by itself."""
+    """A file with the key of localhost and its self-signed certificate."""
     key, name = (
         ec.generate_private_key(ec.SECP256R1()),
         x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")]),
