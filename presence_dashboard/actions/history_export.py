@@ -16,6 +16,10 @@ COLUMNS: Final[Mapping[HistoryView, tuple[str, ...]]] = {
         "country", "city", "network", "asn", "distant", "after_failures", "old_token",
     ),
     "blocks": ("at", "until", "uid", "by", "reason", "message", "ticket"),
+    "failed": (
+        "at", "first_at", "uid", "name_kind", "why", "count", "ip", "country", "city", "network", "asn", "app", "os",
+        "browser", "rule",
+    ),
     "jobs": (
         "id", "created", "finished", "state", "by", "reason", "message", "ticket", "filter", "total", "expected",
         "kicked", "not_before", "error", "kind", "idle_timeout", "absolute_timeout",

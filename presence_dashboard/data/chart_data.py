@@ -354,6 +354,7 @@ def within(samples: Iterable[Sample], since: datetime, until: datetime) -> list[
 CSV_FIELDS: Final = (
     "at", "range", "samples", "users_min", "users_mean", "users_max", "uniques", "sessions_min", "sessions_mean",
     "sessions_max", "logins", *END_COUNTS, "new_devices", "distant_logins",
+    "failed_logins",
 )  # fmt: skip
 
 

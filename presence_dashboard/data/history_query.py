@@ -10,9 +10,21 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, Final, Literal, cast, get_args
 
-from presence_core import AuditEntry, AuditFact, Block, EndCause, Ended, EndReason, Job, Page, SessionFilter
+from presence_core import (
+    AuditEntry,
+    AuditFact,
+    Block,
+    EndCause,
+    Ended,
+    EndReason,
+    FailedLogin,
+    Job,
+    Page,
+    SessionFilter,
+)
 from presence_core.models import in_english, plain
 from presence_core.schema.conditions import PERSON_FIELDS
+from presence_core.schema.failures import FailureWhy
 from presence_dashboard import texts
 from presence_dashboard.data import paged_list
 from presence_dashboard.data.paged_list import ReadPage, Total, count_on, scan
@@ -20,7 +32,7 @@ from presence_dashboard.data.store import Store
 from presence_dashboard.format import second
 from presence_dashboard.roles import HIDDEN, Actor, Right, without_address
 
-HistoryView = Literal["ended", "blocks", "jobs", "staff"]
+HistoryView = Literal["ended", "blocks", "jobs", "failed", "staff"]
 
 VIEWS: Final[tuple[HistoryView, ...]] = get_args(HistoryView)
 
@@ -28,6 +40,7 @@ FIELDS: Final[Mapping[HistoryView, tuple[str, ...]]] = {
     "ended": ("person", "by", "how", "words"),
     "blocks": ("person", "by", "words"),
     "jobs": ("by", "words"),
+    "failed": ("person", "why", "ip"),
     "staff": ("person", "by", "act", "words"),
 }
 """The filters of each view, in addition to the time."""
@@ -36,6 +49,7 @@ EXPORT: Final[Mapping[HistoryView, Right]] = {
     "ended": "export",
     "blocks": "export",
     "jobs": "export",
+    "failed": "export",
     "staff": "audit_export",
 }
 """The right needed to export a view."""
@@ -55,6 +69,8 @@ class HistoryQuery:
     by_contains: str | None = None  #: a part of a staff name
     how: str | None = None  #: end reason, or one of CAUSES
     act: str | None = None  #: staff action
+    why: str | None = None  #: why a sign-in failed
+    ip: str | None = None  #: address or network that it came from
     words: str | None = None  #: in reason or ticket
     since: datetime | None = None
     until: datetime | None = None
@@ -159,6 +175,7 @@ def count_entries(view: HistoryView, store: Store, query: HistoryQuery, actor: A
         "ended": not (query.how or query.needs_scan or query.by),
         "blocks": query.is_everything,
         "jobs": query.is_everything,
+        "failed": not (query.person or query.why or query.ip),
         "staff": False,
     }
     if is_listed[view] and first.total > paged_list.COUNT_STEP:
@@ -185,6 +202,18 @@ def _ended(store: Store, query: HistoryQuery, limit: int, cursor: str | None) ->
         return query.is_by(record.by) and query.has_words(record.note, record.ticket)
 
     return _filtered(read_page, matches, query.needs_scan, limit, cursor)
+
+
+def _failed(store: Store, query: HistoryQuery, limit: int, cursor: str | None) -> Page[FailedLogin]:
+    return store.presence.failed_logins(
+        query.person,
+        ip=query.ip,
+        why=cast("FailureWhy | None", query.why),
+        since=query.since,
+        until=query.until,
+        limit=limit,
+        cursor=cursor,
+    )
 
 
 def _blocks(store: Store, query: HistoryQuery, limit: int, cursor: str | None) -> Page[Block]:
@@ -237,6 +266,7 @@ def _filtered(
 
 _READERS: Final[Mapping[HistoryView, Callable[[Store, HistoryQuery, int, str | None], Page[Any]]]] = {
     "ended": _ended,
+    "failed": _failed,
     "blocks": _blocks,
     "jobs": _jobs,
 }

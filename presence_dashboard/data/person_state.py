@@ -13,7 +13,18 @@ from typing import Final
 
 import streamlit as st
 
-from presence_core import AuditEntry, Block, Ended, Person, Presence, PresenceError, Remark, Session, Viewer
+from presence_core import (
+    AuditEntry,
+    Block,
+    Ended,
+    FailedLogin,
+    Person,
+    Presence,
+    PresenceError,
+    Remark,
+    Session,
+    Viewer,
+)
 from presence_core.text.search_text import fold
 from presence_core.text.typed_text import as_one_line, read_typed
 from presence_dashboard.data import person_timeline
@@ -82,6 +93,8 @@ def _is_known(presence: Presence, uid: str, *, everywhere: bool) -> bool:
     """Whether there is data of a user id that the search does not find. everywhere: also search the audit."""
     if presence.blocked(uid) is not None or presence.ended(uid, limit=1).items:
         return True
+    if any(failure.uid == uid for failure in presence.failed_logins(uid, limit=10)):
+        return True
     return everywhere and bool(presence.audit(uid=uid, limit=1).items)
 
 
@@ -100,6 +113,7 @@ class PersonFacts:
     read: float  #: the same by the monotonic clock
     complete_since: datetime | None = None  #: older ended sessions may be missing
     remarks: tuple[Remark, ...] = ()  #: of staff, newest first
+    failures: tuple[FailedLogin, ...] = ()  #: sign-ins that failed, the latest first
 
     @property
     def age(self) -> float:
@@ -229,7 +243,7 @@ class PersonState(TabState):
         person = next((person for person in people if person.uid == self.uid), None)
         self.facts = PersonFacts(
             person, tuple(sessions), tuple(ended), block, ended.as_of, time.monotonic(), ended.complete_since,
-            tuple(presence.remarks(self.uid)),
+            tuple(presence.remarks(self.uid)), tuple(presence.failed_logins(self.uid, limit=100)),
         )  # fmt: skip
         self.entries, self.cursor = audit.items, audit.next_cursor
 
@@ -243,7 +257,8 @@ class PersonState(TabState):
         self.cursor = page.next_cursor
 
     def events(self) -> list[person_timeline.TimelineEvent]:
-        return person_timeline.merge(self.facts.sessions, self.facts.ended, self.entries) if self.facts else []
+        facts = self.facts
+        return person_timeline.merge(facts.sessions, facts.ended, self.entries, facts.failures) if facts else []
 
     def demanded_by(self, session: Session) -> str | None:
         """The staff member who required that this session signs in again. None: not known."""

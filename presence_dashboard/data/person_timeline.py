@@ -8,12 +8,12 @@ from datetime import date, datetime, tzinfo
 from itertools import groupby
 from typing import Final, Literal
 
-from presence_core import AuditEntry, Ended, Session
+from presence_core import AuditEntry, Ended, FailedLogin, Session
 
-Kind = Literal["login", "end", "staff"]
+Kind = Literal["login", "end", "failed", "staff"]
 
-_RANK: Final[dict[Kind, int]] = {"login": 0, "end": 1, "staff": 2}
-"""Order of events with the same time: a login comes before its end."""
+_RANK: Final[dict[Kind, int]] = {"failed": 0, "login": 1, "end": 2, "staff": 3}
+"""Order of events with the same time: failures come before a login, and that before its end."""
 
 
 _ENDING_ACTS: Final = ("kick", "idp_logout", "deny_login")
@@ -26,6 +26,7 @@ class TimelineEvent:
     kind: Kind
     records: tuple[Session | Ended, ...] = ()  #: its sessions; several if one kick ended them
     entry: AuditEntry | None = None  #: the audit entry of a staff action
+    failure: FailedLogin | None = None  #: sign-ins that failed
 
     @property
     def kinds(self) -> frozenset[Kind]:
@@ -34,12 +35,18 @@ class TimelineEvent:
         return frozenset((self.kind, "staff")) if self.kind == "end" and kicked else frozenset((self.kind,))
 
 
-def merge(live: Iterable[Session], ended: Iterable[Ended], entries: Iterable[AuditEntry]) -> list[TimelineEvent]:
+def merge(
+    live: Iterable[Session],
+    ended: Iterable[Ended],
+    entries: Iterable[AuditEntry],
+    failures: Iterable[FailedLogin] = (),
+) -> list[TimelineEvent]:
     """All events, newest first. A kick, or a logout by the identity provider, that is in the audit and in the ended
     sessions appears once."""
     ended = list(ended)
     records: list[Session | Ended] = [*live, *ended]
     timeline = [TimelineEvent(record.login_at, "login", (record,)) for record in records]
+    timeline += (TimelineEvent(failure.at, "failed", failure=failure) for failure in failures)
     acts = list(entries)
     ends: dict[int, list[Ended]] = {}  # by position in `acts`
     known = {

@@ -12,6 +12,7 @@ from random import Random
 from typing import Any, Final
 
 from presence_core import AsyncPresence, Login, PresenceError
+from presence_core.schema.failures import SiteFailure
 from presence_dashboard.demo.people import BY_UID, VISITORS, Member
 
 COUNT: Final = 300
@@ -38,6 +39,9 @@ ARRIVALS: Final = 3
 SECOND_DEVICE: Final = 0.22
 PRIVATE: Final = 0.05
 """Share of logins in a private window: they come from a device that is not known."""
+
+FAILURES: Final[tuple[tuple[SiteFailure, float], ...]] = (("wrong_password", 0.05), ("second_factor", 0.01))
+"""Share of logins before which the visitor fails, by reason."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -132,6 +136,11 @@ class Crowd:
         return member
 
     async def _sign_in(self, rows: list[dict[str, Any]], *, imported: bool = False) -> None:
+        for row in rows if not imported else ():
+            for why, share in FAILURES:
+                if self._random.random() < share:
+                    origin = {name: row.get(name) for name in ("ip", "user_agent", "app")}
+                    await self._presence.login_failed(row["uid"], why=why, **origin)
         for login in await self._presence.login_many(rows, imported=imported):
             if isinstance(login, Login):  # the others are blocked
                 self._add(login.session.ref, login.session.uid)

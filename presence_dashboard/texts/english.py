@@ -8,6 +8,7 @@ from presence_dashboard.texts.bulk_kick import *
 from presence_dashboard.texts.common import *
 from presence_dashboard.texts.endings import *
 from presence_dashboard.texts.errors import *
+from presence_dashboard.texts.failures import *
 from presence_dashboard.texts.health import *
 from presence_dashboard.texts.history import *
 from presence_dashboard.texts.kick import *

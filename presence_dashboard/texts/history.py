@@ -12,12 +12,14 @@ HISTORY_ALT: Final = {
     "ended": "Ended sessions, newest first",
     "blocks": "Blocked people, newest block first",
     "jobs": "Bulk kicks and bulk changes of timeouts, newest first",
+    "failed": "Failed sign-ins, latest first",
     "staff": "Staff actions, newest first",
 }
 HISTORY_VIEWS: Final = {
     "ended": "Ended",
     "blocks": "Blocked",
     "jobs": "Bulk kicks",
+    "failed": "Failed sign-ins",
     "staff": "Staff actions",
 }
 
@@ -103,12 +105,14 @@ HISTORY_EMPTY_TITLE: Final = {
     "ended": "No session has ended yet",
     "blocks": "No one is blocked",
     "jobs": "No bulk kicks yet",
+    "failed": "No sign-in has failed",
     "staff": "No staff actions yet",
 }
 HISTORY_EMPTY: Final = {
     "ended": "Ended sessions appear here for as long as they are stored. Kicked sessions are stored longest.",
     "blocks": "People whom staff block, on the Person page or with a kick, appear here until the block ends.",
     "jobs": "Kicks of all sessions that match a search appear here for 30 days after they end.",
+    "failed": "Sign-ins that fail appear here: those that blocks and limits refuse, and those that the site reports.",
     "staff": "Kicks, blocks, exports, role changes and denied attempts appear here.",
 }
 HISTORY_NO_MATCH_TITLE: Final = "Nothing matches"

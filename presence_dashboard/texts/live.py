@@ -14,10 +14,14 @@ from presence_dashboard.texts.endings import LIVE_ENDS_LISTED
 
 LIVE_LOGINS: Final = "Logins / min"
 LIVE_ENDS: Final = "Ends / min"
+LIVE_FAILED: Final = "Failed sign-ins / min"
 LIVE_PEAK: Final = "Most users today"
 LIVE_LOGINS_HELP: Final = "Logins in the last full minute. The line shows the last hour."
 LIVE_ENDS_HELP: Final = (
     "Sign-outs, expired, kicked and replaced sessions in the last full minute. The line shows the last hour."
+)
+LIVE_FAILED_HELP: Final = (
+    "Sign-ins that the site, a block or a limit refused in the last full minute. The line shows the last hour."
 )
 LIVE_PEAK_HELP: Final = "The most users online at the same time since midnight, in your time zone."
 
@@ -37,6 +41,8 @@ def live_no_worker(last: str | None) -> str:
 def live_alert(alert: Alert) -> str:
     if alert.count == "ends":
         sentence = _("**Alert.** Sessions ended in the last minute: {count}. The limit is {limit}.")
+    elif alert.count == "failed":
+        sentence = _("**Alert.** Sign-ins failed in the last minute: {count}. The limit is {limit}.")
     else:
         sentence = _("**Alert.** Logins in the last minute: {count}. The limit is {limit}.")
     return sentence.format(count=number(alert.per_minute), limit=number(alert.limit))
@@ -75,13 +81,16 @@ LIVE_SPLITS: Final = {
     "reason": "Ends by reason",
     "logins": "Logins",
     "odd": "Flagged logins",
+    "failed": "Failed sign-ins",
     "apps": "Sessions by app",
     "devices": "Sessions by device",
 }
 LIVE_ODD: Final = {"new_devices": FLAG_NEW_DEVICE, "distant_logins": FLAG_DISTANT}
+LIVE_FAILED_COLUMN: Final = {"failed_logins": "Failed sign-ins"}
 LIVE_IN_A_LIST: Final = {
     **LIVE_ENDS_LISTED,
     "logins": "in all",
+    "failed_logins": "in all",
     "new_devices": "new device",
     "distant_logins": "far from the last login",
 }
@@ -99,6 +108,10 @@ def live_split_ends(parts: list[str], step: str) -> str:
 
 def live_split_odd(parts: list[str], step: str) -> str:
     return _("Logins: {parts}. One bar = {step}.").format(parts=", ".join(parts), step=step)
+
+
+def live_split_failed(parts: list[str], step: str) -> str:
+    return _("Failed sign-ins: {parts}. One bar = {step}.").format(parts=", ".join(parts), step=step)
 
 
 def live_split_sessions(parts: list[str]) -> str:

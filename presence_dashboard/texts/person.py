@@ -176,7 +176,13 @@ privacy_not_erased: Final = Sentence(
 
 PERSON_TIMELINE: Final = "Timeline"
 PERSON_FILTER: Final = "Show"
-PERSON_KINDS: Final = {"all": "All", "login": "Logins", "end": "Ends", "staff": "Staff actions"}
+PERSON_KINDS: Final = {
+    "all": "All",
+    "login": "Logins",
+    "end": "Ends",
+    "failed": "Failed sign-ins",
+    "staff": "Staff actions",
+}
 PERSON_NOTHING: Final = "No entries."
 PERSON_NOTHING_OF_KIND: Final = "No entries of this kind."
 PERSON_HISTORY: Final = "Staff actions in History"

@@ -8,10 +8,11 @@ from typing import Any, Final, Literal, cast
 
 import streamlit as st
 
-from presence_core import AuditEntry, Block, Ended, InvalidArgument, Job
+from presence_core import AuditEntry, Block, Ended, FailedLogin, InvalidArgument, Job
+from presence_core.text.addresses import parse_network
 from presence_dashboard import access, texts, ticket_links
 from presence_dashboard.actions.history_export import history_export
-from presence_dashboard.components import export_dialog, people_list
+from presence_dashboard.components import export_dialog, failure_facts, people_list
 from presence_dashboard.components.buttons import live_button
 from presence_dashboard.components.pagination import load_rows, pager, record_list, refresh_bar
 from presence_dashboard.components.record_table import Cell, Column
@@ -60,6 +61,9 @@ def page() -> None:
     if isinstance(reading.error, InvalidArgument):
         st.warning(plain(reading.error))
         return
+    if query.ip is not None and parse_network(query.ip) is None:
+        st.warning(texts.FAILED_IP_MALFORMED)
+        return
     found = reading.value
     if found is not None and found.uid is None and found.others:
         people_list.offer(found.others, "person")
@@ -98,8 +102,9 @@ def _filters(view: HistoryView, paged: PagedList[Any], actor: Actor) -> tuple[Hi
         if values.get("person"):
             found = find(open_store(), values["person"], by_name=not actor.masked)
             values["person"] = _uid(values["person"], found)
-        values["words"] = ticket_links.ticket_of(values["words"]) or None
-        if values["by"] and not _is_staff(values["by"]):
+        if "words" in values:
+            values["words"] = ticket_links.ticket_of(values["words"]) or None
+        if values.get("by") and not _is_staff(values["by"]):
             values["by"], values["by_contains"] = None, values["by"]
         values["since"], values["until"] = _period(time_menu("time"), paged)
         query = HistoryQuery(**values)
@@ -163,16 +168,18 @@ _FIELDS: Final[dict[str, Callable[[], str | None]]] = {
     "person": _person,
     "by": lambda: _text("by", texts.HISTORY_BY, texts.HISTORY_BY_HINT, 256),
     "words": lambda: _text("words", texts.HISTORY_WORDS, texts.HISTORY_WORDS_HINT, 100),
+    "why": lambda: _choice("why", texts.LABEL_REASON, texts.FAILURE_WHYS),
+    "ip": lambda: None if "ip" in access.current().masked else _text("ip", texts.FAILED_IP, texts.FAILED_IP_HINT, 64),
     "how": lambda: _choice("how", texts.LABEL_HOW_IT_ENDED, _hows()),
     "act": lambda: _choice("act", texts.LABEL_ACTION, texts.HISTORY_ACTS),
 }
 
 
 def _clear() -> None:
-    for field in ("person", "by", "words"):
+    for field in ("person", "by", "words", "ip"):
         st.session_state[field] = ""
     st.query_params.pop("time", None)
-    for field in ("how", "act"):
+    for field in ("how", "act", "why"):
         st.session_state[f"history-{field}"] = ""
         st.query_params.pop(field, None)
 
@@ -255,6 +262,18 @@ def _job_rows(jobs: Sequence[Job], _actor: Actor) -> dict[str, list[Cell]]:
     }
 
 
+def _failed_rows(failures: Sequence[FailedLogin], actor: Actor) -> dict[str, list[Cell]]:
+    return {
+        "when": [failure.at for failure in failures],
+        "name": _names([failure.uid for failure in failures], actor),
+        "uid": [literal(failure.uid or failure_facts.typed(failure) or "") for failure in failures],
+        "why": [literal(texts.FAILURE_WHYS.get(failure.why, failure.why)) for failure in failures],
+        "times": [number(failure.count) for failure in failures],
+        "ip": [literal(failure_facts.address(failure, actor) or "") for failure in failures],
+        "rule": [literal(failure_facts.rule(failure, actor) or "") for failure in failures],
+    }
+
+
 def _staff_rows(entries: Sequence[AuditEntry], actor: Actor) -> dict[str, list[Cell]]:
     return {
         "when": [entry.at for entry in entries],
@@ -272,6 +291,7 @@ _ROWS: Final[dict[HistoryView, Callable[[Any, Actor], dict[str, list[Cell]]]]] =
     "ended": _ended_rows,
     "blocks": _block_rows,
     "jobs": _job_rows,
+    "failed": _failed_rows,
     "staff": _staff_rows,
 }
 
@@ -281,6 +301,7 @@ _LABELS: Final = {
     "how": english.LABEL_HOW_IT_ENDED, "by": english.LABEL_BY, "action": english.LABEL_ACTION,
     "outcome": english.LABEL_OUTCOME, "state": english.HISTORY_STATE, "progress": english.HISTORY_PROGRESS,
     "kicked": english.HISTORY_KICKED, "total": english.HISTORY_TOTAL, "reason": english.LABEL_REASON,
+    "why": english.LABEL_REASON, "times": english.LABEL_FAILURE_COUNT, "rule": english.LABEL_FAILURE_RULE,
     "ticket": english.LABEL_TICKET, "device": english.LABEL_DEVICE, "ip": english.LABEL_IP,
 }  # fmt: skip
 

@@ -7,11 +7,11 @@ from typing import Literal
 
 import streamlit as st
 
-from presence_core import AuditEntry, Block, Ended, Job
+from presence_core import AuditEntry, Block, Ended, FailedLogin, Job
 from presence_dashboard import access, texts
 from presence_dashboard.actions import bulk_kick
 from presence_dashboard.actions.bulk_kick import JobCommand
-from presence_dashboard.components import notifications, session_facts
+from presence_dashboard.components import failure_facts, notifications, session_facts
 from presence_dashboard.components.notifications import Notification
 from presence_dashboard.data import history_query
 from presence_dashboard.data.browser_tab import this_tab, zone
@@ -22,7 +22,7 @@ from presence_dashboard.format import minute, number, outcome
 from presence_dashboard.roles import HIDDEN, Actor
 
 
-def show(row: Ended | Block | Job | AuditEntry, actor: Actor) -> None:
+def show(row: Ended | Block | Job | FailedLogin | AuditEntry, actor: Actor) -> None:
     if isinstance(row, Job):
         with st.container(key="job"):  # a fragment in a shared container may vanish during a rerun
             st.fragment(_job, run_every=this_tab().tick)(row.id, actor)
@@ -32,6 +32,8 @@ def show(row: Ended | Block | Job | AuditEntry, actor: Actor) -> None:
         if isinstance(row, Ended)
         else _block(row, actor)
         if isinstance(row, Block)
+        else failure_facts.facts(row, actor, names_of([row.uid], actor).get(row.uid) if row.uid else None)
+        if isinstance(row, FailedLogin)
         else _entry(row, actor)
     )
     session_facts.show_facts(facts, session_facts.their_zone(row, actor) if isinstance(row, Ended) else None)

@@ -118,7 +118,7 @@ def _counts() -> None:
     full = [sample for sample in minutes if sample.complete]
     last = chart_data.last_whole(full, moment)
     peak, peak_help = _peak(counts, today, moment)
-    with st.grid(5, min_column_width=132, gap="xsmall", key="live-counts"):
+    with st.grid(6, min_column_width=132, gap="xsmall", key="live-counts"):
         _metric(texts.USERS, counts.users if counts else None, [sample.users for sample in minutes], texts.USERS_HELP)
         _metric(
             texts.SESSIONS,
@@ -137,6 +137,12 @@ def _counts() -> None:
             ends_of(last) if last else None,
             [*map(ends_of, full)],
             texts.LIVE_ENDS_HELP,
+        )
+        _metric(
+            texts.LIVE_FAILED,
+            last.failed_logins if last else None,
+            [sample.failed_logins for sample in full],
+            texts.LIVE_FAILED_HELP,
         )
         _metric(texts.LIVE_PEAK, peak, [sample.users_max for sample in today], peak_help)
 
@@ -311,7 +317,7 @@ def _as_table(curve: ChartSeries, show: tuple[CountKind, ...]) -> None:
             columns[f"{label}: {texts.LIVE_MOST}"] = [getattr(sample, f"{kind}_max") for sample in newest]
     columns[texts.LIVE_LOGINS_COLUMN] = [chart_data.known(sample, sample.logins) for sample in newest]
     columns[texts.LIVE_ENDS_COLUMN] = [chart_data.known(sample, ends_of(sample)) for sample in newest]
-    for field, label in {**texts.LIVE_REASONS, **texts.LIVE_ODD}.items():
+    for field, label in {**texts.LIVE_REASONS, **texts.LIVE_ODD, **texts.LIVE_FAILED_COLUMN}.items():
         columns[label] = [chart_data.known(sample, getattr(sample, field)) for sample in newest]
     st.dataframe(columns, hide_index=True, height=320, alt=texts.LIVE_TABLE_LABEL)
 

@@ -22,6 +22,7 @@ from presence_dashboard.data.shared_reads import shared
 from presence_dashboard.data.store import Reading
 from presence_dashboard.format import cut, literal, name, number, span
 from presence_dashboard.views.live.count_chart import GREY, RED, Layer, edges_table, moment, time_axis, value_scale
+from presence_dashboard.views.live.failed_split import failed_split
 from presence_dashboard.views.live.free_range import chart_key, forget_selection
 
 HEIGHT: Final = 220
@@ -55,6 +56,11 @@ def split_chart(window: ChartWindow, samples: Sequence[Sample], edges: tuple[flo
     elif kind == "odd":
         split = chart_data.events_by(chart_data.ODD, samples)
         _draw_events(kind, split, edges, texts.LIVE_ODD, texts.LIVE_NO_ODD, texts.live_split_odd)
+    elif kind == "failed":
+        split = chart_data.events_by(("failed_logins",), samples)
+        words = texts.LIVE_FAILED_COLUMN
+        _draw_events(kind, split, edges, words, texts.LIVE_FAILED_NONE, texts.live_split_failed)
+        failed_split(window)
     elif kind in options and kind:
         _draw_sessions(cast("SplitField", kind), window, edges)
 

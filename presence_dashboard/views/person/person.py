@@ -7,12 +7,19 @@ from typing import Final
 
 import streamlit as st
 
-from presence_core import InvalidArgument
+from presence_core import FailedLogin, InvalidArgument, Page
 from presence_core.schema.endings import kept
 from presence_core.settings import DAY
 from presence_dashboard import access, texts
 from presence_dashboard.actions import kick_and_block
-from presence_dashboard.components import kick_dialog, notifications, people_list, session_facts, watch_list
+from presence_dashboard.components import (
+    failure_facts,
+    kick_dialog,
+    notifications,
+    people_list,
+    session_facts,
+    watch_list,
+)
 from presence_dashboard.components.buttons import live_button, more_actions
 from presence_dashboard.components.page_header import mirror_notice
 from presence_dashboard.data.browser_tab import local_time, this_tab, zone
@@ -23,7 +30,7 @@ from presence_dashboard.data.person_state import (
     other_viewers,
     this_person,
 )
-from presence_dashboard.data.store import open_store
+from presence_dashboard.data.store import Reading, open_store
 from presence_dashboard.error_sentences import plain
 from presence_dashboard.format import code, cut, isolated, literal, name, number, span
 from presence_dashboard.format import outcome as entry_outcome
@@ -79,6 +86,7 @@ def page() -> None:
         longest = max(kept(settings).values())
         none = texts.person_none(name(cut(wanted, 60)), settings.keep_people // DAY, longest // DAY)
         _note("no-match", texts.PERSON_NONE_TITLE, none, wanted)
+        _failed_names(wanted, actor)
 
 
 def _note(key: str, title: str, text: str, wanted: str | None = None) -> None:
@@ -89,6 +97,23 @@ def _note(key: str, title: str, text: str, wanted: str | None = None) -> None:
             if not access.current().masked:
                 people_list.did_you_mean(people_list.meant_texts(wanted), "q")
             history_link(wanted)
+
+
+def _failed_names(wanted: str, actor: Actor) -> None:
+    """The failed sign-ins under a name that no one here has: a visitor who never got in."""
+    reading: Reading[Page[FailedLogin]] = open_store().shared(
+        ("failed", wanted), lambda presence: presence.failed_logins(wanted, limit=NAMED)
+    )
+    if reading.value is None or not reading.value.items:
+        return
+    with st.container(border=True, gap="xsmall", key="failed-names"):
+        st.markdown(texts.FAILED_NO_ONE)
+        for failure in reading.value.items:
+            st.markdown(texts.failed(failure.why, failure.count, number(failure.count)))
+            at = session_facts.time_of_day(failure.at)
+            st.text(" · ".join(filter(None, (at, failure_facts.details(failure, actor)))))
+        address = {"view": "failed", "person": wanted}
+        st.page_link("views/history/history.py", label=texts.LIVE_FAILED_IN_HISTORY, query_params=address)
 
 
 # -- One person --------------------------------------------------------------------------------------------------------

@@ -9,12 +9,12 @@ import streamlit as st
 
 from presence_core import AuditEntry, AuditFact, Ended, Session
 from presence_dashboard import texts, ticket_links
-from presence_dashboard.components import session_facts
+from presence_dashboard.components import failure_facts, session_facts
 from presence_dashboard.data.browser_tab import this_tab, zone
 from presence_dashboard.data.person_state import PersonState
 from presence_dashboard.data.person_timeline import TimelineEvent, by_day
 from presence_dashboard.data.store import open_store
-from presence_dashboard.format import clock, cut, isolated, minute, name, outcome, span
+from presence_dashboard.format import clock, cut, isolated, minute, name, number, outcome, span
 from presence_dashboard.roles import Actor
 
 ROWS: Final = 25
@@ -79,6 +79,8 @@ def _event(event: TimelineEvent, known: dict[str, Session | Ended], actor: Actor
 
 
 def _headline(event: TimelineEvent, known: dict[str, Session | Ended], actor: Actor) -> str:
+    if event.failure is not None:
+        return texts.failed(event.failure.why, event.failure.count, number(event.failure.count))
     first = next(iter(event.records), None)
     if event.kind == "login" and first is not None:
         live = f" {texts.PERSON_LIVE}" if isinstance(first, Session) else ""
@@ -119,6 +121,8 @@ def _newer(ended: Ended, known: dict[str, Session | Ended], actor: Actor) -> str
 
 def _details(event: TimelineEvent, actor: Actor) -> list[str]:
     """Details of an event as lines of plain text."""
+    if event.failure is not None:
+        return [line] if (line := failure_facts.details(event.failure, actor)) else []
     first, entry = next(iter(event.records), None), event.entry
     if event.kind == "login" and first is not None:
         origin = [session_facts.client(first), session_facts.app(first), session_facts.address(first, actor)]
