@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -168,7 +169,7 @@ class NoticeSender:
 
     def _odd(self, events: Iterable[Event]) -> Iterable[Odd]:
         for event in events:
-            if event.kind in self._kinds:
+            if event.kind in self._kinds and _is_ref(event):
                 yield Odd(event.uid, event.session_id, event.kind, round(event.at.timestamp() * 1000))
 
     # -- one notice ----------------------------------------------------------------------------------------------------
@@ -279,3 +280,11 @@ def check_kinds(kinds: object) -> frozenset[EventKind]:
     if not chosen or not all(kind in KINDS for kind in chosen):
         raise InvalidArgument("kinds", "must be some of " + ", ".join(KINDS), "not_a_choice")
     return frozenset(chosen)
+
+
+def _is_ref(event: Event) -> bool:
+    """Whether the event names a session as we write it; another program may have added it."""
+    with contextlib.suppress(InvalidArgument):
+        check.ref(f"{event.uid}:{event.session_id}")
+        return True
+    return False

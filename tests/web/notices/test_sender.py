@@ -277,6 +277,18 @@ def test_while_redis_is_away_nothing_is_lost_and_nothing_is_sent_twice(
 
 
 @on("valkey-sync")
+def test_what_another_program_adds_to_the_events_stops_no_mail(p: P, raw: Any, mails: MailServer) -> None:
+    with sending(p, mails.send):
+        for ref in ("", "ada", "ada:short", f"{'x' * 300}:session-1", "a\nb:session-1"):
+            raw.xadd(
+                p.internal.context.keys.shards[0].events, {"k": "new_device", "r": ref, "a": round(time.time() * 1000)}
+            )
+        new_device(p, "eve")
+        until(lambda: mails.mails)
+    assert mails.recipients == ["eve@mail.example"]
+
+
+@on("valkey-sync")
 def test_a_session_that_has_ended_is_mailed_without_a_link(p: P, mails: MailServer) -> None:
     with sending(p, mails.send) as running:
         running.close()
