@@ -5,8 +5,12 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from presence_core.operations.notices import queue
+import pytest
+
+from presence_core.operations.notices import answers, queue
 from presence_core.operations.notices.queue import HOLD
+from presence_core.scripts.calls import Call
+from presence_core.scripts.notices import ANSWER_NOTICE
 from tests.conftest import every_topology
 from tests.support.facade import P
 from tests.support.notices import LIMITS, claim, finish, queue_notice
@@ -117,3 +121,21 @@ def test_an_answer_is_kept_as_long_as_its_link_is_valid(p: P) -> None:
     assert not p.notice_is_open("ada", p.notices_of("ada")[0].id)
     assert not p.answer_notice("ada", session.session_id, 1.0, "me", until=1.0), "a link that has lapsed"
     assert not p.answer_notice("ada", "no-such-session", 1.0, "me", until=4e9)
+
+
+def test_of_two_answers_that_found_the_link_open_one_is_taken(p: P) -> None:
+    session = p.login("ada").session
+    given: Any = ("ada", session.session_id, session.login_at, "me")
+    slow = answers.answer_notice(p.context, *given, 4e9, None)
+    calls = next(slow)
+    while calls[0].script is not ANSWER_NOTICE:
+        calls = slow.send(p.internal.run(_relay(calls)))
+    assert p.answer_notice(*given, until=4e9)
+    with pytest.raises(StopIteration) as answered:
+        slow.send(p.internal.run(_relay(calls)))
+    assert answered.value.value is False
+    assert [entry.action for entry in p.audit(uid="ada")] == ["confirm_login"]
+
+
+def _relay(calls: list[Call]) -> Any:
+    return (yield calls)
