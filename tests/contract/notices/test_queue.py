@@ -126,7 +126,7 @@ def test_an_answer_is_kept_as_long_as_its_link_is_valid(p: P) -> None:
 def test_of_two_answers_that_found_the_link_open_one_is_taken(p: P) -> None:
     session = p.login("ada").session
     given: Any = ("ada", session.session_id, session.login_at, "me")
-    slow = answers.answer_notice(p.context, *given, 4e9, None)
+    slow: Any = answers.answer_notice(p.context, "ada", session.session_id, session.login_at, "me", 4e9, None)
     calls = next(slow)
     while calls[0].script is not ANSWER_NOTICE:
         calls = slow.send(p.internal.run(_relay(calls)))
