@@ -105,6 +105,7 @@ FACTS: Final[Mapping[str, Form]] = {
     "ended_exported": Form("{count} ended session exported", "{count} ended sessions exported"),
     "blocks_exported": Form("{count} block exported", "{count} blocks exported"),
     "jobs_exported": Form("{count} bulk kick exported", "{count} bulk kicks exported"),
+    "failures_exported": Form("{count} failed sign-in exported", "{count} failed sign-ins exported"),
     "actions_exported": Form("{count} staff action exported", "{count} staff actions exported"),
     "exported_to_file": Form("sessions exported to a file"),
     "exported_to_output": Form("sessions exported to standard output"),

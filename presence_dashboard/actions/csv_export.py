@@ -35,7 +35,7 @@ SESSION_COLUMNS: Final = (
 
 _OF_PLACE: Final = ("country", "city", "network", "asn")
 
-_MASKED: Final = {"name": "name", "device": "name", **dict.fromkeys(("ip", "last_ip", *_OF_PLACE), "ip")}
+_MASKED: Final = {"name": "name", "device": "name", **dict.fromkeys(("ip", "last_ip", "rule", *_OF_PLACE), "ip")}
 
 
 @dataclass(frozen=True, slots=True)

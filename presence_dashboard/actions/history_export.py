@@ -31,6 +31,7 @@ _FACTS: Final[Mapping[HistoryView, str]] = {
     "ended": "ended_exported",
     "blocks": "blocks_exported",
     "jobs": "jobs_exported",
+    "failed": "failures_exported",
     "staff": "actions_exported",
 }
 

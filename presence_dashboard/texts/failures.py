@@ -23,9 +23,9 @@ FAILURE_WHYS: Final = {
     "expired": "Session too old",
 }
 FAILED_TYPED: Final = {
-    "email": "an unknown email address",
-    "phone": "an unknown phone number",
-    "name": "an unknown name",
+    "email": "an email address",
+    "phone": "a phone number",
+    "name": "a name",
 }
 """What was typed, where it is the ID of no known person."""
 LABEL_FAILURE_COUNT: Final = "Times"
@@ -40,6 +40,7 @@ failed_times: Final = Sentence(":red[:material/key_off:] {why}, {count} times")
 failed_once: Final = Sentence(":red[:material/key_off:] {why}")
 failed_since: Final = Sentence("first at {at}")
 failed_under: Final = Sentence("typed {typed}")
+failed_sign_ins_under: Final = Sentence("Failed sign-ins of {text}: {count}")
 FAILED_NO_ONE: Final = "No one with this name is known here, but someone tried to sign in with it:"
 LIVE_FAILED_BY: Final = "**By reason and place, in this range**"
 LIVE_FAILED_IN_HISTORY: Final = "Open in History"

@@ -127,6 +127,7 @@ RETENTION_KINDS: Final = {
     "truncate_addresses_after": "Full addresses of ended sessions",
     "keep_people": "Name and last activity of offline people",
     "keep_devices": "Devices that a user has logged in on",
+    "keep_failed_logins": "Failed sign-ins",
     "keep_remarks": "Remarks of staff on a person",
     "max_events": "Events: login or end, user, session, time",
     "keep_audit": "Audit log: staff actions, denied attempts, reasons",

@@ -35,7 +35,7 @@ def _write(presence: Presence, begin: int, rows: Sequence[tuple[int, int, int]],
         totals = (kicked, 0, kicked, 0, 0, kicked)
         now = (slot + 1) * SLOT + 1
         calls.append(command(common.history, "HSET", common.history, "slot", slot - 1))
-        calls.append(call_of(WRITE_SAMPLE, keys, *totals, 0, *places, given_now=now, given_slot=slot, users=users,
+        calls.append(call_of(WRITE_SAMPLE, keys, *totals, 0, 0, *places, given_now=now, given_slot=slot, users=users,
                              sessions=sessions, hourly_users=2 * users, daily_users=3 * users))  # fmt: skip
     replies = yield calls
     assert replies[1::2] == [1] * len(rows), "each is written once, and none comes too late"

@@ -10,9 +10,9 @@ import streamlit as st
 
 from presence_core import AuditEntry, Block, Ended, FailedLogin, InvalidArgument, Job
 from presence_core.text.addresses import parse_network
-from presence_dashboard import access, texts, ticket_links
+from presence_dashboard import access, failure_facts, texts, ticket_links
 from presence_dashboard.actions.history_export import history_export
-from presence_dashboard.components import export_dialog, failure_facts, people_list
+from presence_dashboard.components import export_dialog, people_list
 from presence_dashboard.components.buttons import live_button
 from presence_dashboard.components.pagination import load_rows, pager, record_list, refresh_bar
 from presence_dashboard.components.record_table import Cell, Column
@@ -266,7 +266,7 @@ def _failed_rows(failures: Sequence[FailedLogin], actor: Actor) -> dict[str, lis
     return {
         "when": [failure.at for failure in failures],
         "name": _names([failure.uid for failure in failures], actor),
-        "uid": [literal(failure.uid or failure_facts.typed(failure) or "") for failure in failures],
+        "uid": [literal(failure.uid or f"({failure_facts.typed(failure)})") for failure in failures],
         "why": [literal(texts.FAILURE_WHYS.get(failure.why, failure.why)) for failure in failures],
         "times": [number(failure.count) for failure in failures],
         "ip": [literal(failure_facts.address(failure, actor) or "") for failure in failures],

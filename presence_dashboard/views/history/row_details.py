@@ -8,10 +8,10 @@ from typing import Literal
 import streamlit as st
 
 from presence_core import AuditEntry, Block, Ended, FailedLogin, Job
-from presence_dashboard import access, texts
+from presence_dashboard import access, failure_facts, texts
 from presence_dashboard.actions import bulk_kick
 from presence_dashboard.actions.bulk_kick import JobCommand
-from presence_dashboard.components import failure_facts, notifications, session_facts
+from presence_dashboard.components import notifications, session_facts
 from presence_dashboard.components.notifications import Notification
 from presence_dashboard.data import history_query
 from presence_dashboard.data.browser_tab import this_tab, zone

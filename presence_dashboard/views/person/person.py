@@ -10,10 +10,9 @@ import streamlit as st
 from presence_core import FailedLogin, InvalidArgument, Page
 from presence_core.schema.endings import kept
 from presence_core.settings import DAY
-from presence_dashboard import access, texts
+from presence_dashboard import access, failure_facts, texts
 from presence_dashboard.actions import kick_and_block
 from presence_dashboard.components import (
-    failure_facts,
     kick_dialog,
     notifications,
     people_list,
@@ -85,8 +84,8 @@ def page() -> None:
         settings = open_store().presence.settings
         longest = max(kept(settings).values())
         none = texts.person_none(name(cut(wanted, 60)), settings.keep_people // DAY, longest // DAY)
-        _note("no-match", texts.PERSON_NONE_TITLE, none, wanted)
         _failed_names(wanted, actor)
+        _note("no-match", texts.PERSON_NONE_TITLE, none, wanted)
 
 
 def _note(key: str, title: str, text: str, wanted: str | None = None) -> None:

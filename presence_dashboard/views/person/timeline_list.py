@@ -8,8 +8,8 @@ from typing import Final
 import streamlit as st
 
 from presence_core import AuditEntry, AuditFact, Ended, Session
-from presence_dashboard import texts, ticket_links
-from presence_dashboard.components import failure_facts, session_facts
+from presence_dashboard import failure_facts, texts, ticket_links
+from presence_dashboard.components import session_facts
 from presence_dashboard.data.browser_tab import this_tab, zone
 from presence_dashboard.data.person_state import PersonState
 from presence_dashboard.data.person_timeline import TimelineEvent, by_day

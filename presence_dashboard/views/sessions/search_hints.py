@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import streamlit as st
 
-from presence_core import SessionFilter
+from presence_core import Presence, SessionFilter
 from presence_core.text.search_text import fold
 from presence_dashboard import texts
 from presence_dashboard.components import people_list
@@ -49,7 +49,8 @@ def search_hints(listing: SessionList) -> None:
     meant = people_list.meant_texts(query.text) if finds_few and query.may_name_a_person else ()
     filters = [*filter_hints(query), *(_city_hints(query) if finds_few else ())]
     ticket = ticket_used(query.text)
-    if not (meant or filters or ticket):
+    failures = None if rows.sessions else _failed_under(query.text)
+    if not (meant or filters or ticket or failures):
         return
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="search-hints"):
         people_list.did_you_mean(meant, "q")
@@ -60,9 +61,22 @@ def search_hints(listing: SessionList) -> None:
                 shown, f"hint-{hint.field}-{hint.value}", filter_instead, hint.field, hint.value,
                 icon=":material/filter_alt:", help=texts.HINT_FILTER_HELP,
             )  # fmt: skip
+        if failures:
+            label = texts.failed_sign_ins_under(name(cut(query.text, 40)), number(failures))
+            address = {"view": "failed", "person": query.text}
+            st.page_link("views/history/history.py", label=label, query_params=address)
         if ticket:
             label = texts.ticket_actions(name(cut(ticket, 40)))
             st.page_link("views/history/history.py", label=label, query_params={"view": "staff", "words": ticket})
+
+
+def _failed_under(text: str) -> int | None:
+    """How many sign-ins failed with this text as the name; None if that cannot be read."""
+
+    def read(presence: Presence) -> int:
+        return sum(failure.count for failure in presence.failed_logins(text, limit=100))
+
+    return shared(("failed-under", text), read).value if text.strip() else None
 
 
 def filter_hints(query: SessionQuery) -> list[FilterHint]:

@@ -36,14 +36,14 @@ def client(failure: FailedLogin) -> str | None:
 def details(failure: FailedLogin, actor: Actor) -> str:
     """One line of plain text for the timeline."""
     was = typed(failure)
-    first = session_facts.time_of_day(failure.first_at) if failure.count > 1 else None
+    first, last = (session_facts.time_of_day(at) for at in (failure.first_at, failure.at))
     parts = [
         address(failure, actor),
         client(failure),
         failure.app,
         rule(failure, actor),
         texts.failed_under(was) if was else None,
-        texts.failed_since(first) if first else None,
+        texts.failed_since(first) if first != last else None,
     ]
     return " · ".join(isolated(part) for part in parts if part)
 

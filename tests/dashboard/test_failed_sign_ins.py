@@ -1,0 +1,96 @@
+"""Failed sign-ins on Person, History and Live without a browser, on a real server."""
+
+from __future__ import annotations
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from presence_core import LoginRefused, Presence
+from presence_core.schema.failures import FAILURES
+from presence_dashboard import texts
+from presence_dashboard.roles import HIDDEN
+from presence_dashboard.texts import english
+from tests.dashboard.conftest import pick_row, table
+
+
+def fail(presence: Presence) -> None:
+    """Three wrong passwords of ada; one of a name that no one has; and one that a block refuses."""
+    presence.login("ada", name="Ada King", aliases=["ada@example.org"])
+    for _ in range(3):
+        presence.login_failed("ada", why="wrong_password", ip="192.0.2.7", app="web")
+    presence.login_failed("kim@example.org", why="unknown_name", ip="198.51.100.7")
+    presence.block("bob", by="sue", reason="test")
+    with pytest.raises(LoginRefused):
+        presence.login("bob", ip="198.51.100.8")
+
+
+def shown(app: AppTest) -> str:
+    return "\n".join([*(text.value for text in app.markdown), *(text.value for text in app.text)])
+
+
+def history(app: AppTest, **address: str) -> AppTest:
+    for field, value in {"view": "failed", **address}.items():
+        app.query_params[field] = value
+    app.switch_page("views/history/history.py").run()
+    assert not app.exception
+    return app
+
+
+def person(app: AppTest, text: str) -> AppTest:
+    app.query_params["q"] = text
+    app.switch_page("views/person/person.py").run()
+    assert not app.exception
+    return app
+
+
+def test_the_timeline_of_a_person_says_how_often_and_why(app: AppTest, presence: Presence) -> None:
+    fail(presence)
+    presence.login_failed("ADA@example.org", why="locked")
+    page = shown(person(app, "ada"))
+    assert texts.failed("wrong_password", 3, "3") in page
+    assert texts.failed("locked", 1, "1") in page
+    assert "192.0.2.7" in page
+    app.pills(key="kinds").set_value("failed").run()
+    assert texts.happened_login("") not in shown(app)
+    assert texts.failed("wrong_password", 3, "3") in shown(app)
+
+
+def test_a_person_who_never_got_in_is_found_by_uid_and_by_what_they_typed(app: AppTest, presence: Presence) -> None:
+    fail(presence)
+    assert texts.failed("blocked", 1, "1") in shown(person(app, "bob"))
+    app.text_input(key="q").set_value("Kim@Example.org").run()
+    assert texts.FAILED_NO_ONE in shown(app)
+    assert texts.failed("unknown_name", 1, "1") in shown(app)
+    app.text_input(key="q").set_value("lee@example.org").run()
+    assert texts.FAILED_NO_ONE not in shown(app)
+
+
+def test_the_history_lists_them_by_person_reason_and_address(app: AppTest, presence: Presence) -> None:
+    fail(presence)
+    history(app)
+    rows = table(app)
+    assert dict(zip(rows.column("uid"), rows.column("times"), strict=True)) == {
+        "bob": "1", "(an email address)": "1", "ada": "3",
+    }  # fmt: skip
+    pick_row(app, rows.column("uid").index("ada"))
+    assert "web" in shown(app)
+    app.text_input(key="ip").set_value("198.51.100.0/24").run()
+    assert sorted(map(str, table(app).column("uid"))) == ["(an email address)", "bob"]
+    app.text_input(key="ip").set_value("198.51").run()
+    assert [warning.value for warning in app.warning] == [texts.FAILED_IP_MALFORMED]
+    app.text_input(key="ip").set_value("").run()
+    app.text_input(key="person").set_value("kim@example.org").run()
+    assert table(app).column("why") == ["Unknown name"]
+
+
+def test_the_live_page_counts_and_splits_them(app: AppTest, presence: Presence) -> None:
+    fail(presence)
+    app.query_params["split"] = "failed"
+    app.switch_page("views/live/live.py").run()
+    assert not app.exception
+    assert texts.LIVE_FAILED in [metric.label for metric in app.metric]
+
+
+def test_every_reason_has_a_text() -> None:
+    assert english.FAILURE_WHYS.keys() == {"", *(failure.why for failure in FAILURES)}
+    assert HIDDEN not in english.FAILURE_WHYS.values()
