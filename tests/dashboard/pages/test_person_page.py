@@ -151,7 +151,7 @@ def test_the_timeline_has_the_answers_to_notices(app: AppTest, presence: Presenc
         assert presence.answer_notice("u1", session.session_id, session.login_at, answer, until=time.time() + 60)
     page = said(look_for(app, "u1"))
     assert page.count(texts.happened_end("denied", device="**iPhone**")) == 1
-    assert page.count(texts.HISTORY_ACTS["confirm_login"]) == 1
+    assert page.count(texts.HISTORY_ACTS["confirm_login"] + ": **Mac**") == 1
     assert "Kicked by" not in page
 
 
