@@ -13,8 +13,8 @@ ROOT = Path(presence_dashboard.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
 ORDER = (
     "language", "texts", "browser_files", "format", "time_range", "ticket_links", "roles", "error_sentences",
-    "data", "staff_names", "gate_settings", "gate", "access", "drafts", "actions", "components", "failure_facts", "views",
-    "main", "__main__", "demo",
+    "data", "staff_names", "gate_settings", "gate", "access", "drafts", "actions", "components", "failure_facts",
+    "views", "main", "__main__", "demo",
 )  # fmt: skip
 """A package imports only packages before it."""
 

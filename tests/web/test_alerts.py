@@ -156,3 +156,28 @@ def test_a_login_of_a_person_on_the_shared_watch_list_is_sent_once_also_by_the_n
         "session_id": first.session_id,
         "text": f"Login: Ada (vip:1) on Phone ({p.settings.namespace})",
     }
+
+
+@on("valkey-sync", "cluster-sync")
+def test_many_failed_sign_ins_of_a_person_and_from_a_network_are_sent_once(p: P, receiver: Receiver) -> None:
+    with AlertWebhook(receiver.url, SECRET, failed=50, failed_of_person=3, failed_of_network=30) as alerts:
+        worker = Worker(p, alerts=alerts)
+        begin(p, worker)
+        p.login("ada")
+        for _ in range(4):
+            p.login_failed("ada", why="wrong_password", ip="203.0.113.9")
+        for number in range(60):
+            p.login_failed(f"name-{number}", why="unknown_name", ip=f"198.51.100.{number}")
+        samples(p, worker, 2)
+        until(lambda: alerts.delivered == 3)
+        samples(p, Worker(p, alerts=alerts), 1)
+        worker._leave()
+    found = {(alert["type"], alert.get("uid"), alert.get("network"), alert.get("count")) for alert in receiver.taken}
+    network: int = next(alert["count"] for alert in receiver.taken if alert.get("network"))
+    assert 30 < network <= 60
+    assert found == {
+        ("alert", None, None, "failed"),
+        ("failures", "ada", None, 4),
+        ("failures", None, "198.51.100.0/24", network),
+    }
+    assert len(receiver.taken) == 3

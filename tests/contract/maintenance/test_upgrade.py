@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from presence_core import CorruptData, ListOrder, SessionFilter
+from presence_core import CorruptData, ListOrder, LoginRefused, SessionFilter
 from presence_core.operations import layout as layout_operations
 from tests.conftest import Bed, on
 from tests.support.facade import P
@@ -435,6 +435,27 @@ def test_an_earlier_version_leaves_remarks_as_they_are(p: P, earlier: Earlier) -
     assert p.remarks("ada") == [remark], "docs/upgrade.md: an earlier version does not know them"
     p.erase("ada", **WHY)
     assert p.remarks() == []
+    assert p.repair().repaired == 0
+
+
+def test_an_earlier_version_leaves_failed_sign_ins_as_they_are(p: P, earlier: Earlier) -> None:
+    p.freeze()
+    p.login("ada", name="Ada")
+    for _ in range(5):
+        p.login_failed("ada", why="wrong_password", ip="192.0.2.7")
+    earlier.login("ada")
+    assert p.login("ada", session_id="session-ada").failures == 5, "its login counts nothing"
+    earlier.kick("ada", **WHY)
+    earlier.sweep()
+    assert p.reindex() is not None
+    assert [failure.count for failure in p.failed_logins("ada")] == [5]
+    p.block("ada", **WHY)
+    with pytest.raises(LoginRefused):
+        p.login("ada")
+    earlier.erase("ada", **WHY)
+    assert len(p.failed_logins("ada")) == 2, "docs/upgrade.md: an earlier version does not know them"
+    p.erase("ada", **WHY)
+    assert p.failed_logins().items == []
     assert p.repair().repaired == 0
 
 

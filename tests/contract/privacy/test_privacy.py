@@ -99,6 +99,9 @@ def _live_a_life(p: P) -> list[str]:
     p.kick_where(SessionFilter(device="none"), expected=0, exclude=[f"{UID}:{sids[-1]}", "bob:session-1"], by=UID,
                  reason="test")  # fmt: skip
     p.revoke_before(p.clock.ms / 1000 - 3600, by="staff", reason="test")
+    for who in (UID, NAME.upper(), ALIAS):
+        p.login_failed(who, why="wrong_password", ip=SIX)
+    p.login_failed("bob", why="wrong_password", ip="192.0.2.1")
     p.add_remark(UID, f"{NAME} calls about refunds", by="staff")
     queue_notice(p, p.sessions(UID)[0])
     assert len(p.sessions(UID)) == 3
@@ -666,6 +669,16 @@ def test_a_filter_that_excludes_a_person_does_not_name_them_after_an_erasure(p: 
 
 
 @every_topology
+def test_an_erased_person_leaves_no_failed_sign_in_under_any_of_their_names(p: P, bed: Bed) -> None:
+    _live_a_life(p)
+    assert len(p.failed_logins(UID)) == 3
+    p.erase(UID, by="staff", reason="asked")
+    for who in (UID, NAME, ALIAS):
+        assert p.failed_logins(who).items == []
+    assert [failure.uid for failure in p.failed_logins()] == ["bob"]
+    assert bed.families().get("failed_names:", []) == []
+
+
 def test_an_export_has_all_data_of_one_person_and_none_of_others(p: P) -> None:
     sids = _live_a_life(p)
     out = json.loads(json.dumps(p.export_person(UID)))
@@ -679,6 +692,7 @@ def test_an_export_has_all_data_of_one_person_and_none_of_others(p: P) -> None:
     assert [(notice["kinds"], notice["state"]) for notice in out["notices"]] == [(["new_device"], "waiting")]
     assert [event["kind"] for event in out["events"]].count("login") == len(sids)
     assert out["person"]["online"]
+    assert [failure["why"] for failure in out["failed_logins"]] == ["wrong_password"] * 3
     assert out["cut"] == []
     assert "bob" not in json.dumps({**out, "audit": []})
     unknown = p.export_person("unknown")

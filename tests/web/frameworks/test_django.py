@@ -54,6 +54,23 @@ def presence(server: Server) -> Iterator[Presence]:
         yield watching
 
 
+@pytest.mark.django_db
+def test_djangos_own_signal_reports_the_sign_ins_that_fail(presence: Presence) -> None:
+    from django.contrib.auth import authenticate, get_user_model
+
+    eve = get_user_model().objects.get(username="eve")
+    eve.is_active = False
+    eve.save()
+    ada = str(get_user_model().objects.get(username="ada").pk)
+    presence.login(ada)
+    for name, password in (("ada", "wrong"), ("ada", "wrong"), ("eve", PASSWORD), ("kim@example.org", "hunter2")):
+        assert authenticate(username=name, password=password) is None
+    assert authenticate(username="ada", password=PASSWORD) is not None
+    found = {(failure.uid, failure.why): failure.count for failure in presence.failed_logins()}
+    assert found == {(ada, "wrong_password"): 2, (None, "locked"): 1, (None, "unknown_name"): 1}
+    assert [failure.name_kind for failure in presence.failed_logins("kim@example.org")] == ["email"]
+
+
 def rules(**given: Any) -> Any:
     from django.test import override_settings
 
