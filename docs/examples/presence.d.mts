@@ -54,6 +54,19 @@ export class Presence {
         replaced: Session[];
     }>;
     /**
+     * Record a sign-in that your site refused. Never give a password. It rejects while the service is away: catch that.
+     * @param {{who: string, why: string, ip?: string, user_agent?: string, app?: string}} failure who: the uid, or the text
+     * as it was typed; why: wrong_password, second_factor, unknown_name, locked or other
+     * @returns {Promise<void>}
+     */
+    loginFailed(failure: {
+        who: string;
+        why: string;
+        ip?: string;
+        user_agent?: string;
+        app?: string;
+    }): Promise<void>;
+    /**
      * Is the session live? If so, the question is a heartbeat, unless `touch` is false. Of several tokens the first live
      * one counts; a kicked session counts before all others.
      * @param {string | string[] | {uid: string, session_id: string}} token a token, those of `tokensOf`, or a session of a

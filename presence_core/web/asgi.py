@@ -11,6 +11,7 @@ from presence_core.client import AsyncPresence, Presence
 from presence_core.drive_generators import ClientCalls, drive, drive_async
 from presence_core.errors import InvalidArgument, LoginRefused, PresenceError
 from presence_core.models import Ended, Login
+from presence_core.schema.failures import SiteFailure
 from presence_core.web.middleware.open_connections import (
     REFUSED,
     OpenConnection,
@@ -21,7 +22,12 @@ from presence_core.web.middleware.open_connections import (
 from presence_core.web.middleware.refusals import HOOKED, login_refusal, problem
 from presence_core.web.middleware.request_check import RequestChecker
 from presence_core.web.middleware.request_data import RequestData
-from presence_core.web.middleware.sign_in_out import NO_MIDDLEWARE, sign_in_calls, sign_out_calls
+from presence_core.web.middleware.sign_in_out import (
+    NO_MIDDLEWARE,
+    login_failed_calls,
+    sign_in_calls,
+    sign_out_calls,
+)
 from presence_core.web.middleware.websockets import TRY_LATER, run_websocket
 from presence_core.web.rules import Rules, Verdict, Visitor
 from presence_core.web.wsgi import check_hooks, takes_only
@@ -199,6 +205,16 @@ async def sign_in(
     for cookie in signed_in.cookies:
         response.headers.append("Set-Cookie", cookie)
     return signed_in.login
+
+
+async def sign_in_failed(request: Any, who: str, *, why: SiteFailure, app: str | None = None) -> None:
+    """Record a sign-in that your site refused, with address and user agent of the request: ``Presence.login_failed``.
+
+    who: the uid, or the text as it was typed; never a password. Raises nothing while Redis is away; the log says so.
+    Cost: two round trips.
+    """
+    middleware, data, verdict = _middleware(request)
+    await middleware.run(login_failed_calls(data, verdict, who, why, app))
 
 
 async def sign_out(response: Any, request: Any) -> int:

@@ -19,6 +19,7 @@ from presence_core.errors import LoginRefused
 from presence_core.models import Session
 from presence_core.web.asgi import WEBSOCKET_REFUSED, WEBSOCKET_TRY_LATER, OnEnded, PresenceMiddleware, UserOf
 from presence_core.web.asgi import sign_in as sign_in  # for sites
+from presence_core.web.asgi import sign_in_failed as sign_in_failed
 from presence_core.web.asgi import sign_out as sign_out
 from presence_core.web.middleware.refusals import code_of, login_refusal, problem, stale
 from presence_core.web.rules import Rules, State, Verdict

@@ -14,12 +14,18 @@ from presence_core.client import Presence
 from presence_core.drive_generators import ClientCalls, drive
 from presence_core.errors import InvalidArgument, LoginRefused, PresenceError
 from presence_core.models import Ended, Login
+from presence_core.schema.failures import SiteFailure
 from presence_core.web.middleware.event_streams import PartsUntilEnd
 from presence_core.web.middleware.open_connections import is_event_stream
 from presence_core.web.middleware.refusals import HOOKED, login_refusal, problem
 from presence_core.web.middleware.request_check import RequestChecker
 from presence_core.web.middleware.request_data import RequestData
-from presence_core.web.middleware.sign_in_out import NO_MIDDLEWARE, sign_in_calls, sign_out_calls
+from presence_core.web.middleware.sign_in_out import (
+    NO_MIDDLEWARE,
+    login_failed_calls,
+    sign_in_calls,
+    sign_out_calls,
+)
 from presence_core.web.rules import Rules, Verdict, Visitor
 
 T = TypeVar("T")
@@ -170,6 +176,16 @@ def sign_in(
     for cookie in signed_in.cookies:
         response.headers.add("Set-Cookie", cookie)
     return signed_in.login
+
+
+def sign_in_failed(request: Any, who: str, *, why: SiteFailure, app: str | None = None) -> None:
+    """Record a sign-in that your site refused, with address and user agent of the request: ``Presence.login_failed``.
+
+    who: the uid, or the text as it was typed; never a password. Raises nothing while Redis is away; the log says so.
+    Cost: two round trips.
+    """
+    middleware, data, verdict = _middleware(request)
+    middleware.run(login_failed_calls(data, verdict, who, why, app))
 
 
 def sign_out(response: Any, request: Any) -> int:

@@ -105,6 +105,8 @@ class Agreement(Answers):
         names = ["labels", "events", "meta", "moved", "words", "ids", "addresses", "idp", "facets", "on_behalf"]
         names += ["recount", "counted"] if self.counting else []
         may = {f"{tag}:{name}" for tag in self.tags() for name in names}
+        may |= {f"{tag}:{name}" for tag in self.tags() for name in ("failed", "failed_from", "totals")}
+        may |= {f"{self.tag(uid)}:failed:{uid}" for uid in UIDS}
         may |= {f"{tag}:job:{job}" for job in model.jobs for tag in self.tags()}
         must |= {f"{self.tags()[0]}:job:{job}" for job in model.jobs} | {f"{self.tags()[0]}:jobs" for _ in model.jobs}
         for uid in UIDS:

@@ -122,6 +122,8 @@ class Visits(Agreement):
             token, session_id = answer.token, answer.session.session_id
             assert sid in (None, session_id)
         outcome = self.model.log_in(uid, session_id, token, given, login_at, last_seen)
+        if isinstance(outcome, str) and login_at is None and "on_behalf_by" not in given:
+            self.model.note_failure(uid)
         if isinstance(answer, LoginRefused):
             assert answer.code == outcome
             hold = self.model.holds.get(uid)

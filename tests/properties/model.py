@@ -345,6 +345,10 @@ class Model(State):
         ends = sum(total[reason] for total in self.totals.values() for reason in REASONS)
         self.opening = len(self.listed()) - (self.total()["login"] - ends)
 
+    def note_failure(self, uid: str) -> None:
+        """The script that refuses a login counts it."""
+        self._count(uid, "failed")
+
     def _count(self, uid: str, what: str) -> None:
         self.totals.setdefault(self.shard(uid), Counter())[what] += 1
 

@@ -5,6 +5,7 @@ These are generators that yield calls of a Presence or an AsyncPresence (``drive
 
 from __future__ import annotations
 
+import logging
 from binascii import b2a_base64
 from collections.abc import Mapping
 from hashlib import sha256
@@ -12,8 +13,11 @@ from typing import Any, Final, NamedTuple
 
 from presence_core import validation as check
 from presence_core.drive_generators import ClientCall, ClientCalls
+from presence_core.errors import Unavailable
+from presence_core.logs import fields
 from presence_core.models import Login, Session
 from presence_core.operations.sessions.request_tokens import logout_named
+from presence_core.schema.failures import SiteFailure
 from presence_core.web.cookies import (
     clear_cookie_header,
     clear_copies_headers,
@@ -26,6 +30,8 @@ from presence_core.web.cookies import (
 from presence_core.web.middleware.request_check import RequestChecker
 from presence_core.web.middleware.request_data import RequestData, read_header
 from presence_core.web.rules import Verdict
+
+log = logging.getLogger(__name__)
 
 NO_MIDDLEWARE: Final = "The app has no PresenceMiddleware around this route: see docs/frameworks.md."
 
@@ -92,6 +98,16 @@ def sign_out_calls(checker: RequestChecker, request: RequestData, verdict: Verdi
         name=rules.cookie, secure=rules.secure, same_site=rules.same_site, domain=rules.domain
     )
     return SignedOut(count, [*_clear_copies(checker, request), cleared])
+
+
+def login_failed_calls(
+    request: RequestData, verdict: Verdict, who: str, why: SiteFailure, app: str | None
+) -> ClientCalls[None]:
+    """Record a sign-in that the site refused. An outage of Redis is logged: the visitor's answer does not need it."""
+    try:
+        yield lambda p: p.login_failed(who, why=why, ip=verdict.ip, user_agent=request.user_agent, app=app)
+    except Unavailable as error:
+        log.warning("a failed sign-in was not recorded: %s", error, extra=fields(event="failure_not_recorded"))
 
 
 def _end_named(checker: RequestChecker, request: RequestData, verdict: Verdict, *, on_behalf: bool) -> ClientCalls[int]:

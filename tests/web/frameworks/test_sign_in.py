@@ -14,7 +14,7 @@ from presence_core.web import asgi, wsgi
 from presence_core.web.cookies import DEVICE_COOKIE
 from presence_core.web.middleware.request_check import RequestChecker
 from presence_core.web.middleware.request_data import RequestData
-from presence_core.web.middleware.sign_in_out import SignedIn, sign_in_calls, sign_out_calls
+from presence_core.web.middleware.sign_in_out import SignedIn, login_failed_calls, sign_in_calls, sign_out_calls
 from presence_core.web.rules import Rules, Visitor
 from tests.conftest import Bed, on
 from tests.support.facade import P
@@ -51,6 +51,10 @@ class Browser:
         signed_in: SignedIn = self.run(sign_in_calls(self.checker, request, verdict, uid, login, **options))
         self._keep(signed_in.cookies)
         return signed_in
+
+    def fail(self, who: str) -> None:
+        request = self.request()
+        self.run(login_failed_calls(request, self.run(self.checker.check(request)), who, "wrong_password", "web"))
 
     def sign_out(self, request: RequestData | None = None, user: Any = None) -> int:
         request = request or self.request()
@@ -162,3 +166,13 @@ def test_without_the_middleware_a_sentence_says_what_is_missing() -> None:
         wsgi.sign_out(None, SimpleNamespace(environ={}))
     with pytest.raises(RuntimeError, match="no PresenceMiddleware around this route"):
         asgi._middleware(SimpleNamespace(scope={}))
+
+
+@on("valkey-sync")
+def test_a_sign_in_that_the_site_refuses_is_recorded_and_an_outage_keeps_no_answer(bed: Bed) -> None:
+    browser = Browser(bed.connect())
+    browser.fail("kim@example.org")
+    [failure] = browser.p.failed_logins("kim@example.org").items
+    assert (failure.ip, failure.app, failure.why) == ("192.0.2.1", "web", "wrong_password")
+    away = Browser(bed.connect_to("redis://127.0.0.1:1", timeout=0.1), on_unavailable="open")
+    away.fail("kim@example.org")
