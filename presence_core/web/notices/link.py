@@ -20,7 +20,7 @@ from presence_core.web.your_devices.handles import derive_key, handle_of
 __all__ = ["NoticeLink"]
 
 DAYS: Final = 7
-MAX_DAYS: Final = 60
+MAX_DAYS: Final = 30
 
 _URL: Final = re.compile(r"https?://[!-~]+")
 _TOKEN: Final = re.compile(r"([\w-]{1,684})\.([\w-]{22})\.([0-9a-f]{1,12})\.([0-9a-f]{1,12})\.([\w-]{43})", re.ASCII)
@@ -82,7 +82,7 @@ class NoticeLink:
     """Of the page, in the browser of a visitor: "https://shop.example/devices/notice", below the mount of "Your
     devices"."""
     key: str | bytes = field(repr=False)  #: that of ``DeviceOptions``; another key makes the links that are out invalid
-    days: int = DAYS  #: 1…60
+    days: int = DAYS  #: 1…30
 
     def __post_init__(self) -> None:
         if not isinstance(self.url, str) or not _URL.fullmatch(self.url) or "?" in self.url or "#" in self.url:

@@ -53,13 +53,15 @@ class NoticeSender:
     function of your own that takes a NoticeMail. site: the name of your site in the mails. kinds: the events to tell
     of.
 
-    per_day: mails that a user gets in a day, 1…50; what is beyond is counted and not sent. give_up: seconds after which
+    per_day: mails that a user gets in a day, 1…20; what is beyond is counted and not sent. give_up: seconds after which
     a mail that waits is dropped, 60…604,800: a mail server may be away for so long. At most 10,000 users wait.
     interval: seconds between two looks, 0.01…60.
 
     A mail is sent at most once, also with several senders: each claims a notice in Redis before it sends it. If it is
     killed while it sends, the mail may be missing: after 10 minutes the log and ``Presence.notices`` say so. Events
     from before the first start are not sent.
+
+    Cost: four round trips at each look, O(P) each; two more for a mail, and those of ``sessions_among``.
     """
 
     def __init__(
@@ -87,7 +89,7 @@ class NoticeSender:
         self._site = check.plain_text("site", site, 100, "must be text of 1 to 100 bytes: the name of your site")
         self._kinds = check_kinds(kinds)
         seconds = link.seconds + check.whole("give_up", give_up, 60, 604_800)
-        self._limits = Limits(check.whole("per_day", per_day, 1, 50), give_up, seconds)
+        self._limits = Limits(check.whole("per_day", per_day, 1, 20), give_up, seconds)
         self._interval = check.duration("interval", interval, 0.01, 60)
         self._counts: Counter[str] = Counter()
         self._unfinished: list[tuple[Notice, str, str, int]] = []  # what Redis could not be told yet

@@ -306,7 +306,7 @@ def test_a_session_that_has_ended_is_mailed_without_a_link(p: P, mails: MailServ
 def test_nothing_that_a_visitor_wrote_makes_a_link_or_a_header(p: P, mails: MailServer) -> None:
     evil = "http://evil.example\r\nBcc: all@mail.example\u202e <a href='http://evil.example'>+33 6 12 34 56 78</a>"
     agents = [evil.replace("\r\n", " "), "EvilBot.example/1.0 (www.evil.example)", "evil。example/5 ＠"]
-    with sending(p, mails.send, per_day=50):
+    with sending(p, mails.send, per_day=20):
         for number, agent in enumerate(agents):
             p.login("ada", device_id="device-phone-of-ada")
             p.login("ada", device_id=f"device-number-{number}", name=evil.replace("\r\n", " "), user_agent=agent,
