@@ -97,6 +97,7 @@ class Shard:
     jobs: str
     running: str
     remarked: str
+    notice_queue: str
     staff: str
     saved: str
     approvals: str
@@ -169,6 +170,10 @@ class Shard:
         """HASH: id → a remark of staff on this user."""
         return f"{self.tag}:remarks:{uid}"
 
+    def notices(self, uid: str) -> str:
+        """HASH: id → a notice to this user about a login."""
+        return f"{self.tag}:notices:{uid}"
+
     def ended_of(self, uid: str) -> str:
         """ZSET: the user's ended sessions by time of end."""
         return f"{self.tag}:ended:{uid}"
@@ -187,7 +192,8 @@ class Common:
     """The keys that a namespace has once. They carry one tag of their own, ``{<namespace>}``."""
 
     __slots__ = (
-        "api_keys", "denied", "history", "logouts", "mirror", "moving", "tag", "top", "visitors", "visits", "worker",
+        "api_keys", "denied", "history", "logouts", "mirror", "moving", "notice", "tag", "top", "visitors",
+        "visits", "worker",
     )  # fmt: skip
 
     def __init__(self, namespace: str) -> None:
@@ -199,6 +205,7 @@ class Common:
         self.denied = f"{tag}:denied"
         self.moving = f"{tag}:moving"
         self.api_keys = f"{tag}:keys"
+        self.notice = f"{tag}:notice"
         self.logouts = f"{tag}:logout"  # a prefix
         self.visitors = f"{tag}:visitors"  # of the service's /counter, and of its /visit: a prefix
         self.visits = f"{tag}:visits"

@@ -4,7 +4,7 @@ Start reading in ``sessions.py``. ``choices.py`` has the closed sets of texts; `
 What this module imports is what it exports (``pyproject.toml`` says so to mypy and ruff).
 """
 
-from presence_core.models.alerts import Alert, AlertCount, FailureAlert, PersonAlert
+from presence_core.models.alerts import Alert, AlertCount, FailureAlert, Notice, NoticeReport, PersonAlert
 from presence_core.models.answers import (
     Counts,
     DistantLogin,
@@ -35,6 +35,8 @@ from presence_core.models.choices import (
     JobKind,
     JobState,
     ListOrder,
+    NoticeAnswer,
+    NoticeState,
     SavedKind,
     StaffRole,
     WayName,

@@ -16,7 +16,7 @@ _RANK: Final[dict[Kind, int]] = {"failed": 0, "login": 1, "end": 2, "staff": 3}
 """Order of events with the same time: failures come before a login, and that before its end."""
 
 
-_ENDING_ACTS: Final = ("kick", "idp_logout")
+_ENDING_ACTS: Final = ("kick", "idp_logout", "deny_login")
 """Actions of the audit that say which session they ended."""
 
 

@@ -19,7 +19,10 @@ from presence_core import Presence, Settings
 from presence_core.web.rules import State, hashed_id
 from tests.support.fair_clock import PATIENT
 from tests.support.place_file import write_place_file
+from tests.support.programs.webhook_receiver import until
 from tests.support.servers import Server, missing, redis_binary, valkey_binary
+from tests.web.notices.mail_server import mail_server
+from tests.web.your_devices.device_sites import KEY
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -55,7 +58,7 @@ def test_every_block_of_these_pages_is_tested() -> None:
     assert [set(blocks(page)) for page in pages] == [
         {"client", "asyncio"},
         {"traces"},
-        {"device"},
+        {"device", "notices"},
         {"failed"},
         {"behalf"},
         {"distant"},
@@ -141,6 +144,21 @@ def test_a_login_names_the_device_of_its_cookie_and_another_browser_is_new(
     assert capsys.readouterr().out == ""
     run(code, page, presence=presence, cookie_header="__Host-presence-device=x; theme=dark")
     assert capsys.readouterr().out == "Write a mail to the user.\n"
+
+
+def test_a_sender_mails_users_whose_address_the_site_names(presence: Presence) -> None:
+    with mail_server() as mails:
+        names = {"KEY": KEY, "SMTP_URL": f"smtp://127.0.0.1:{mails.port}", "presence": presence}
+        code = blocks("odd_logins.md")["notices"].replace("    ...", "    meanwhile()")
+
+        def meanwhile() -> None:
+            until(lambda: presence.notices().turn_at)
+            for number in (1, 2):
+                presence.login("u1019", device_id=f"device-of-the-block-{number}")
+            until(lambda: mails.mails)
+
+        run(code, "docs/odd_logins.md", address_of=lambda uid: ("ada@mail.example", "de"), meanwhile=meanwhile, **names)
+    assert mails.mails[0]["Subject"] == "Waren Sie das? Anmeldung in Ihrem Konto bei Shop"
 
 
 def test_a_site_reports_the_sign_ins_that_it_refuses(presence: Presence) -> None:

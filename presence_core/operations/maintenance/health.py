@@ -7,6 +7,7 @@ run on each server: a proxy may refuse what the server would permit.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -19,6 +20,7 @@ from presence_core.operations.layout import load
 from presence_core.operations.maintenance import leader
 from presence_core.operations.maintenance.health_rules import HealthFacts, ListLengths, judge
 from presence_core.operations.maintenance.server_rules import is_too_old
+from presence_core.operations.notices.report import notices
 from presence_core.operations.search import live_counts
 from presence_core.operations.search.rebuild import drifted
 from presence_core.operations.server_info import ServerInfo
@@ -214,6 +216,8 @@ def _read_data(ctx: Context, facts: HealthFacts, server_of: Callable[[str], str]
     facts.users, facts.sessions, facts.swept_at = counts.users, counts.sessions, counts.swept_at
     facts.worker, facts.knows_worker = (yield from leader.status(ctx)), True
     facts.lag = (yield from leader.lag(ctx, now)) / 1000
+    with contextlib.suppress(Unavailable):  # an ACL user of an earlier version may not read that key
+        facts.notices = yield from notices(ctx)
     names = ("ended_from", "no_address", "no_address_at")
     marks = yield [command(s.meta, "HMGET", s.meta, *names, lenient=True) for s in shards]
     numbers = [[stored_number(mark) for mark in of_shard or [None] * len(names)] for of_shard in marks]

@@ -13,12 +13,14 @@ from presence_core.models import (
     Finding,
     Health,
     NodeHealth,
+    NoticeReport,
     SentinelHealth,
     Spread,
     WorkerStatus,
     moment,
     no_worker,
 )
+from presence_core.operations.maintenance.notice_rules import of_notices
 from presence_core.operations.maintenance.server_rules import of_sentinels, of_servers
 from presence_core.scripts import script
 from presence_core.settings import Settings
@@ -85,6 +87,7 @@ class HealthFacts:
     ended_complete_since: datetime | None = None
     sign_ins_of: int = 0  #: how many users have a sign-in history, estimated
     sign_in_bytes: int = 0  #: what a history takes in memory, estimated
+    notices: NoticeReport | None = None
     logins_without_address: int = 0  #: while a block rule named a network
 
     @property
@@ -102,6 +105,7 @@ def judge(facts: HealthFacts) -> Health:
         *of_sentinels(nodes, facts.sentinels),
         *_of_data(facts),
         *_of_worker(facts),
+        *of_notices(facts.notices),
         *_of_spread(facts, nodes),
     ]
     return Health(

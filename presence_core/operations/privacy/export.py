@@ -12,6 +12,7 @@ from presence_core.models.places import read_place
 from presence_core.operations import sign_ins
 from presence_core.operations.context import Context
 from presence_core.operations.failures import listing
+from presence_core.operations.notices import queue
 from presence_core.operations.search.live_counts import count_call
 from presence_core.operations.sessions import read, tombstones
 from presence_core.operations.staff import approvals, audit, blocks, remarks, saved_items
@@ -48,6 +49,7 @@ def export_person(ctx: Context, uid: object) -> Op[dict[str, Any]]:
         "saved": (yield from _saved(ctx, owner)),
         "remarks": (yield from remarks.remarks(ctx, owner, remarks.MAX_REMARKS)),
         "requests": (yield from _requests(ctx, owner)),
+        "notices": (yield from queue.read_stored(ctx, owner)),
     }
     return {
         "uid": owner,

@@ -105,16 +105,7 @@ def list_devices(
     here = next((session for session in sessions if session.session_id == this.session_id), this)
     shown = [here, *others[: MAX_SHOWN - 1]]
     return DeviceList(
-        devices=tuple(
-            Device(
-                handle=handle_of(session.session_id),
-                is_this=session is here,
-                last_active=session.last_seen,
-                signed_in=session.login_at,
-                **_client(session),
-            )
-            for session in shown
-        ),
+        devices=tuple(device_of(session, handle_of(session.session_id), is_this=session is here) for session in shown),
         more=len(others) + 1 - len(shown),
         ended=tuple(_past(end) for end in ended),
         now=now,
@@ -134,6 +125,17 @@ def _other_sign_ins(sign_ins: Sequence[SignIn], shown: Sequence[Record], now: da
         )
         for sign_in in sign_ins
         if sign_in.at not in known and now - sign_in.at < SIGN_INS_OF
+    )
+
+
+def device_of(session: Session, handle: str, *, is_this: bool = False) -> Device:
+    """A live session, as the page shows it."""
+    return Device(
+        handle=handle,
+        is_this=is_this,
+        last_active=session.last_seen,
+        signed_in=session.login_at,
+        **_client(session),
     )
 
 

@@ -91,6 +91,32 @@ def message_content(title: str, sentence: str, link: tuple[str, str] | None = No
     return _content(title, parts)
 
 
+def notice_content(t: NullTranslations, device: Device, *, may_block: bool) -> Content:
+    """The question whether a login was the user's, with a form for each answer, sent to the address of the page."""
+    title = t.gettext("Was this you?")
+    name, software = names_of(t, device)
+    since = e(t.gettext("Signed in since %(time)s")) % {"time": _time(device.signed_in)}
+    denied = t.gettext(
+        "If it was not you, this device is signed out, and your other devices must sign in again. Then change your "
+        "password."
+    )
+    blocked = t.gettext("You cannot sign in again for some time, so that no one else can.") if may_block else ""
+    parts = [
+        _tag("h1", title),
+        _tag("p", t.gettext("Someone signed in to your account:")),
+        _list(_item(name, [e(software), _place(device), since], "")),
+        _tag("p", " ".join(filter(None, (denied, blocked)))),
+        f'<div class="row">{_answer("not-me", t.gettext("This was not me"), " class=main")}'
+        f"{_answer('me', t.gettext('This was me'))}</div>",
+    ]
+    return _content(title, parts)
+
+
+def _answer(answer: str, label: str, attributes: str = "") -> str:
+    button = _tag("button", label, attributes)
+    return f'<form method="post"><input type="hidden" name="answer" value="{answer}">{button}</form>'
+
+
 def _content(title: str, parts: list[str]) -> Content:
     inside = "\n".join(parts)
     return Content(title, f'<div class="your-devices">\n{inside}\n</div>')
@@ -197,5 +223,6 @@ def why_sentence(t: NullTranslations, why: Why) -> str:
         "support": t.gettext("Signed out by support."),
         "account": t.gettext("Signed out because of a change to your account."),
         "provider": t.gettext("Signed out by the service with which you had signed in."),
+        "not_me": t.gettext("Signed out because you said that it was not you."),
         "ended": t.gettext("Signed out."),
     }[why]

@@ -92,7 +92,9 @@ def _headline(event: TimelineEvent, known: dict[str, Session | Ended], actor: Ac
     entry = event.entry
     by = name(cut((entry.by if entry else None) or texts.NO_VALUE, 60))
     action = entry.action if entry else texts.NO_VALUE
-    return texts.happened_staff(action if action in texts.HISTORY_ACTS else name(cut(action, 60)), by)
+    happened = texts.happened_staff(action if action in texts.HISTORY_ACTS else name(cut(action, 60)), by)
+    about = known.get(entry.session_id or "") if entry and action == "confirm_login" else None
+    return texts.labelled(happened, session_facts.device(about, actor)) if about else happened
 
 
 def _end(event: TimelineEvent, first: Ended, known: dict[str, Session | Ended], actor: Actor) -> str:

@@ -15,9 +15,11 @@ from redis._parsers.commands import CommandsParser
 
 from presence_core import LastSeenTracker, MinuteSetTracker, Presence, SessionFilter, Settings, Unavailable, Worker
 from presence_core.client import reshard
+from presence_core.operations.notices import queue
 from tests.conftest import Bed, on
 from tests.support.cheap_work import READ
 from tests.support.fair_clock import PATIENT
+from tests.support.notices import claim, finish, queue_notice
 from tests.support.place_file import write_place_file
 
 OPERATIONS = Path(__file__).parents[3] / "docs" / "operations.md"
@@ -208,7 +210,11 @@ def test_the_sites_user_records_logins_but_no_data_of_staff_and_workers(bed: Bed
     assert far.distant
     assert p.sign_ins("zoe")[0].distant
     assert p.previous_login("zoe", far.session_id) == p.sign_ins("zoe")[1]
-    assert p.kick("zoe", by="zoe", reason="test").count == 2
+    queue_notice(p, far)
+    assert claim(p, "zoe").notice == p.notices_of("zoe")[0]
+    assert p.answer_notice("zoe", far.session_id, far.login_at, "not_me", until=time.time() + 60, block_for=1)
+    assert p.notices().counts["not_me"] == 1
+    assert p.kick("zoe", by="zoe", reason="test").count == 1
     assert p.heartbeat("eve", login.session.session_id)
     assert p.heartbeats([login.session.ref, "nobody:session-1"]) == ["nobody:session-1"]
     assert p.validate_session("eve", login.session.session_id)
@@ -284,6 +290,9 @@ def test_the_worker_can_do_its_duties_but_begin_no_session(bed: Bed) -> None:
     changed = site.job(times.id)
     assert changed is not None
     assert (changed.state, changed.kicked, site.sessions("u4")[0].idle_timeout) == ("done", 1, 50)
+    queue_notice(p, site.sessions("u5")[0])
+    assert finish(p, claim(p, "u5"))
+    p.internal.run(queue.note_turn(p.internal.context, {"sent": 1}, None))
     bed.time.set(bed.time.ms + 3_600_000)  # for the site's client; the worker does not find the layout itself
     p.internal.context.now = site.context.now
     assert p.sweep().expired == 18
@@ -322,6 +331,8 @@ def test_a_dashboard_viewer_can_read_everything_and_change_nothing(bed: Bed) -> 
     assert p.preview_block_rule(network="192.0.2.0/24").people == 1
     assert {entry.action for entry in p.audit()} >= {"kick", "block"}
     assert p.events()
+    assert p.notices().turn_at is None
+    assert p.notices_of("ada") == []
     assert p.job(job.id)
     assert len(p.jobs()) == 1
     assert p.preview_kick(asked).total == 0

@@ -22,6 +22,7 @@ from presence_core import CorruptData, ListOrder, LoginRefused, SessionFilter
 from presence_core.operations import layout as layout_operations
 from tests.conftest import Bed, on
 from tests.support.facade import P
+from tests.support.notices import queue_notice
 from tests.support.programs.earlier import comparable
 
 SUPPORT = Path(__file__).parents[2] / "support"
@@ -344,6 +345,23 @@ def test_an_earlier_version_knows_the_newest_token_alone_and_a_change_of_its_own
     assert comparable(p.login("ada", session_id=p.sessions("ada")[0].session_id))
     earlier.kick("ada", **WHY)
     assert [ended.old_token for ended in p.ended("ada")] == [True]
+    assert p.repair().repaired == 0
+
+
+@on("valkey-sync", "redis7-sync")
+def test_an_earlier_version_reads_an_end_that_the_user_asked_for_and_leaves_notices_alone(
+    p: P, earlier: Earlier
+) -> None:
+    p.freeze()
+    login = p.login("ada", session_id="session-1")
+    notice = queue_notice(p, login.session)
+    earlier.sweep()
+    assert p.notices_of("ada") == [notice]
+    assert p.answer_notice("ada", "session-1", login.session.login_at, "not_me", until=p.clock.now.timestamp() + 60)
+    assert earlier.validate(login.token) is False
+    assert earlier.sessions("ada") == []
+    earlier.login("ada", session_id="session-2")
+    assert [ended.cause for ended in p.ended("ada")] == ["denied"]
     assert p.repair().repaired == 0
 
 

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from presence_core import AuditEntry, AuditFact, Ended, Login, Person, Place, Presence, Settings
+from presence_core import AuditEntry, AuditFact, Ended, Login, NoticeAnswer, Person, Place, Presence, Settings
 from presence_dashboard import format as fmt
 from presence_dashboard import texts
 from presence_dashboard.data import person_state
@@ -143,6 +143,17 @@ def test_a_session_of_which_an_old_token_was_used_has_a_badge(app: AppTest, pres
         look_for(app, "u1")
     )
     assert said(app).count(texts.FLAG_OLD_TOKEN) == 1
+
+
+def test_the_timeline_has_the_answers_to_notices(app: AppTest, presence: Presence) -> None:
+    answers: dict[str, NoticeAnswer] = {"Mac": "me", "iPhone": "not_me"}
+    for device, answer in answers.items():
+        session = presence.login("u1", device=device).session
+        assert presence.answer_notice("u1", session.session_id, session.login_at, answer, until=time.time() + 60)
+    page = said(look_for(app, "u1"))
+    assert page.count(texts.happened_end("denied", device="**iPhone**")) == 1
+    assert page.count(texts.HISTORY_ACTS["confirm_login"] + ": **Mac**") == 1
+    assert "Kicked by" not in page
 
 
 def test_a_link_opens_the_person_by_uid_or_email(app: AppTest, presence: Presence) -> None:

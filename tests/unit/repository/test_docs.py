@@ -311,7 +311,7 @@ def test_names_of_the_library_exist(document: str) -> None:
     wrong = []
     for code in code_of(document):
         named = [*re.findall(r"(?<![\w.])([A-Z]\w+)\.([a-z]\w*)\b", code)]
-        named += [("Presence", name) for name in re.findall(r"(?<![\w.])presence\.(\w+)\(", code)]
+        named += [("Presence", name) for name in re.findall(r"(?<![\w.])presence\.([a-z_]+)\(", code)]
         wrong += [f"{owner}.{name}" for owner, name in named
                   if owner in public and not hasattr(public[owner], name)]  # fmt: skip
         if re.fullmatch(r"[A-Z]\w*[a-z]\w*[A-Z]\w*(\(.*\))?", code):
