@@ -97,6 +97,7 @@ class Shard:
     jobs: str
     running: str
     remarked: str
+    notice_queue: str
     staff: str
     saved: str
     approvals: str
@@ -153,6 +154,10 @@ class Shard:
         """STRING: time and place of the user's last login with a known place."""
         return f"{self.tag}:place:{uid}"
 
+    def sign_ins(self, uid: str) -> str:
+        """STRING: the user's latest sign-ins."""
+        return f"{self.tag}:signins:{uid}"
+
     def failures(self, uid: str) -> str:
         """HASH: the failed sign-ins of this user, by reason and address."""
         return f"{self.tag}:failed:{uid}"
@@ -164,6 +169,10 @@ class Shard:
     def remarks(self, uid: str) -> str:
         """HASH: id → a remark of staff on this user."""
         return f"{self.tag}:remarks:{uid}"
+
+    def notices(self, uid: str) -> str:
+        """HASH: id → a notice to this user about a login."""
+        return f"{self.tag}:notices:{uid}"
 
     def ended_of(self, uid: str) -> str:
         """ZSET: the user's ended sessions by time of end."""
@@ -183,7 +192,8 @@ class Common:
     """The keys that a namespace has once. They carry one tag of their own, ``{<namespace>}``."""
 
     __slots__ = (
-        "api_keys", "denied", "history", "logouts", "mirror", "moving", "tag", "top", "visitors", "visits", "worker",
+        "api_keys", "denied", "history", "logouts", "mirror", "moving", "notice", "tag", "top", "visitors",
+        "visits", "worker",
     )  # fmt: skip
 
     def __init__(self, namespace: str) -> None:
@@ -195,6 +205,7 @@ class Common:
         self.denied = f"{tag}:denied"
         self.moving = f"{tag}:moving"
         self.api_keys = f"{tag}:keys"
+        self.notice = f"{tag}:notice"
         self.logouts = f"{tag}:logout"  # a prefix
         self.visitors = f"{tag}:visitors"  # of the service's /counter, and of its /visit: a prefix
         self.visits = f"{tag}:visits"

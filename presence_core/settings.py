@@ -35,6 +35,7 @@ LIMITS: Final = {
     "max_ended": (0, 10_000_000),
     "max_events": (100, 10_000_000),
     "max_audit": (100, 10_000_000),
+    "keep_sign_ins": (0, 400),
     "truncate_addresses_after": (0, 3650),
     "confirm_replicas": (0, 10),
     "confirm_timeout": (1, 30_000),
@@ -73,8 +74,9 @@ class Settings:
     keep_history_10s: int = DAY  #: how long samples of 10 s are kept, an hour…30 days
     keep_history_1m: int = 30 * DAY  #: those of a minute, and the hourly split per app and device; a day…2 years
     keep_history_1h: int = 730 * DAY  #: those of an hour and of a day, 30 days…10 years
-    keep_people: int = 7 * DAY  #: how long an offline user's last-seen time is kept
+    keep_people: int = 7 * DAY  #: how long last seen and name of an offline user are kept; at least ``keep_sign_ins``
     keep_devices: int = 180 * DAY  #: how long a user's device stays known after a login on it; 0 keeps none
+    keep_sign_ins: int = 0  #: days that a user's last 50 sign-ins are kept, and their name while offline; 0 (off)…400
     keep_failed_logins: int = 3 * DAY  #: how long a failed sign-in is kept; 0 records none, 0…a year
     max_failed_logins: int = 9_000  #: rows of failed sign-ins that a day may begin; 100…10 million
     keep_remarks: int = 14 * DAY  #: how long a remark of staff on a person is kept; an hour…a year
@@ -143,13 +145,18 @@ class Settings:
             raise InvalidArgument("idle_timeout", "must be at most absolute_timeout")
         return idle_s, absolute_s
 
+    @property
+    def people_kept(self) -> int:
+        """How long an offline user's last-seen time and name are kept, s: at least as long as the sign-in history."""
+        return max(self.keep_people, self.keep_sign_ins * DAY)
+
     def policy(self, shards: int) -> bytes:
         """The settings that scripts need, packed for ``include/shard_keys.lua``."""
         share = max(1, shards)
         return struct.pack(
             f">{len(KEEPS) + 5}I",
             *(getattr(self, name) for name in KEEPS),
-            self.keep_people,
+            self.people_kept,
             max(1, self.max_events // share),
             max(1, self.max_audit // share),
             1 if self.record_ttl else 0,

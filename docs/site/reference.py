@@ -41,14 +41,15 @@ PYTHON_PAGES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
         "What the methods return: frozen dataclasses. Times are aware UTC datetimes.",
         (
             "Session", "Login", "Validation", "ValidationPassed", "ValidationFailed", "FailureCode", "Ended",
-            "EndReason", "EndCause", "SignInResult", "PublicBlock", "Page", "Person", "Place", "Counts", "Sample",
+            "EndReason", "EndCause", "SignIn", "SignInResult", "PublicBlock", "Page", "Person", "Place", "Counts",
+            "Sample",
             "Event", "EventKind", "DistantLogin", "KickResult", "KickPreview", "MatchedPerson", "Job", "JobState",
             "JobErrorCode", "JobKind", "TimeoutsPreview", "TimeoutsChange",
             "Block", "BlockRule", "BlockRuleKind", "BlockRulePreview", "AuditEntry", "AuditFact",
             "StaffMember", "StaffRole", "SavedItem", "SavedKind", "ApprovalRequest", "ApprovalState", "ApprovedAct",
             "ApprovalAnswer", "Viewer", "Remark", "EraseReport", "SweepReport",
             "ReshardReport", "Plan", "Health", "NodeHealth", "Finding", "FindingLevel", "WorkerStatus", "Alert",
-            "MirrorStatus",
+            "MirrorStatus", "Notice", "NoticeState", "NoticeAnswer", "NoticeReport",
             "PersonAlert", "FailureAlert", "FailedLogin", "FailedNetwork", "TopCount", "TopPeople", "TopPerson",
         ),
     ),
@@ -70,7 +71,7 @@ PYTHON_PAGES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
 MODULES: Final = (
     "web.asgi", "web.wsgi", "web.fastapi", "web.rules", "web.cookies", "web.django.admin", "web.django.apps",
     "web.django.channels", "web.django.middleware", "web.django.your_devices", "web.jwt", "web.webhooks",
-    "web.backchannel_logout",
+    "web.backchannel_logout", "web.notices.sender", "web.notices.smtp", "web.notices.link", "web.notices.mail",
     "web.your_devices.asgi", "web.your_devices.wsgi", "web.your_devices.options", "web.your_devices.device_list",
     "otel", "prometheus", "testing",
 )  # fmt: skip

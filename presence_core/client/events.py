@@ -1,4 +1,5 @@
-"""The events of sessions: read them in pages, watch them, or wait for the end of one session."""
+"""The events of sessions: read them in pages, watch them, wait for the end of one session; and notices to users about
+odd logins."""
 
 from __future__ import annotations
 
@@ -13,8 +14,19 @@ from presence_core import validation as check
 from presence_core.client.base import AsyncClient, Client, awaited
 from presence_core.client.pending import pending
 from presence_core.errors import Unavailable
-from presence_core.models import Event, FailedLogin, FailedNetwork, Page, Validation, ValidationFailed
+from presence_core.models import (
+    Event,
+    FailedLogin,
+    FailedNetwork,
+    Notice,
+    NoticeAnswer,
+    NoticeReport,
+    Page,
+    Validation,
+    ValidationFailed,
+)
 from presence_core.operations.failures import listing, record
+from presence_core.operations.notices import answers, report
 from presence_core.operations.sessions import events
 from presence_core.schema.failures import FailureWhy, SiteFailure
 
@@ -136,8 +148,53 @@ class EventsMethods(Client):
             raise Unavailable(_CLOSED)
         return failed
 
+    def notices(self) -> NoticeReport:
+        """How the notices to users about odd logins are sent: how many wait, were sent, and may be missing.
+
+        The sender is ``presence_core.web.notices.NoticeSender``. Cost: O(P), one round trip.
+        """
+        return self._run(report.notices(self._ctx))
+
+    def notices_of(self, uid: str) -> list[Notice]:
+        """The notices to one user that are kept, the newest first: their kinds, state, and the user's answer.
+
+        They are kept as long as their link is valid. Cost: O(notices of the user), one round trip.
+        """
+        return self._run(answers.notices_of(self._ctx, uid))
+
+    def notice_is_open(self, uid: str, notice_id: str) -> bool:
+        """Whether the user has not answered this notice yet, or it is unknown. Cost: that of ``notices_of``."""
+        return self._run(answers.notice_is_open(self._ctx, uid, notice_id))
+
+    def answer_notice(
+        self,
+        uid: str,
+        session_id: str,
+        at: datetime | float,
+        answer: NoticeAnswer,
+        *,
+        until: datetime | float,
+        block_for: int | None = None,
+    ) -> bool:
+        """Do what a user answered to a notice: the login was theirs ("me"), or it was not ("not_me").
+
+        "not_me" ends the session with the cause "denied", requires a new sign-in from the user's other sessions, and
+        makes the device of this login unknown again. The audit has entries by the user: ``confirm_login``, or
+        ``deny_login`` and ``require_sign_in``. Returns False, and does nothing, if the session has ended, or the notice
+        was answered before. at: of the notice, aware datetime or Unix seconds. until: when its link lapses; the answer
+        is kept until then. block_for: with "not_me", seconds for which the user may not log in.
+
+        The caller has verified that the answer is the user's: the page "Your devices" does that and calls this. Cost:
+        that of ``kick`` and ``require_sign_in``; five round trips more.
+        """
+        return self._run(answers.answer_notice(self._ctx, uid, session_id, at, answer, until, block_for))
+
 
 class AsyncEventsMethods(AsyncClient):
+    notices = awaited(EventsMethods.notices)
+    notices_of = awaited(EventsMethods.notices_of)
+    notice_is_open = awaited(EventsMethods.notice_is_open)
+    answer_notice = awaited(EventsMethods.answer_notice)
     login_failed = awaited(EventsMethods.login_failed)
     failed_logins = awaited(EventsMethods.failed_logins)
     failed_networks = awaited(EventsMethods.failed_networks)

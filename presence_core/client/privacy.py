@@ -29,7 +29,8 @@ class PrivacyMethods(Client):
         return self._run(known_devices.rotate_device_key(self._ctx, by, reason))
 
     def export_person(self, uid: str) -> dict[str, Any]:
-        """What is stored about a person, ready for JSON: sessions, ended, person, devices, block, audit, events.
+        """What is stored about a person, ready for JSON: sessions, ended, sign_ins, person, devices, block, audit,
+        events.
 
         At most 10,000 entries of each kind, and the latest 100 ended sessions; ``cut`` names the kinds that have more.
         Cost: O(audit + events kept), in steps of a thousand.

@@ -9,7 +9,19 @@ from typing import Any
 
 from presence_core.client.base import AsyncClient, Client, awaited
 from presence_core.errors import LoginRefused
-from presence_core.models import EndCause, Ended, EndReason, KickResult, Login, Page, Session, SignInResult, Validation
+from presence_core.models import (
+    EndCause,
+    Ended,
+    EndReason,
+    KickResult,
+    Login,
+    Page,
+    Session,
+    SignIn,
+    SignInResult,
+    Validation,
+)
+from presence_core.operations import sign_ins
 from presence_core.operations.idp import provider_logout
 from presence_core.operations.search import update
 from presence_core.operations.sessions import authenticate, end, login, read, tombstones, validate
@@ -294,6 +306,23 @@ class SessionsMethods(Client):
         """A user's live sessions, newest login first. Cost: O(S), one round trip."""
         return self._run(read.sessions(self._ctx, uid))
 
+    def sign_ins(self, uid: str) -> list[SignIn]:
+        """A user's latest logins, at most 50, the newest first, as long as ``Settings.keep_sign_ins`` keeps them: when,
+        from which place and on which device. Logins on behalf of the user are not among them. Empty if this client's
+        settings keep none. Cost: O(1), one round trip, or none.
+        """
+        return self._run(sign_ins.sign_ins(self._ctx, uid))
+
+    def previous_login(self, uid: str, session_id: str) -> SignIn | None:
+        """The user's last login before that of this live session, for a line such as "Your last sign-in: 3 May, Lyon".
+
+        None: it is the first that is known, or the session is not live. With ``Settings.keep_sign_ins`` every login is
+        known for so long. Without it, those of the user's live sessions and of the latest 100 ended ones, as long as
+        their tombstones are kept: two days after a logout. Logins on behalf of the user do not count. Cost: O(S), one
+        round trip; where the history does not know it, two to four more.
+        """
+        return self._run(sign_ins.previous_login(self._ctx, uid, session_id))
+
     def sessions_among(self, refs: Iterable[str]) -> dict[str, Session | Ended]:
         """The present state of at most 1,000 sessions, by ref (``uid:session_id``): a Session if live, else an Ended.
         A session whose record is no longer kept is missing.
@@ -423,6 +452,8 @@ class AsyncSessionsMethods(AsyncClient):
     logout_others = awaited(SessionsMethods.logout_others)
     get = awaited(SessionsMethods.get)
     sessions = awaited(SessionsMethods.sessions)
+    sign_ins = awaited(SessionsMethods.sign_ins)
+    previous_login = awaited(SessionsMethods.previous_login)
     sessions_among = awaited(SessionsMethods.sessions_among)
     kick = awaited(SessionsMethods.kick)
     revoke_before = awaited(SessionsMethods.revoke_before)

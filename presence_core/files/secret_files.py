@@ -13,7 +13,7 @@ from typing import Final
 from presence_core.errors import InvalidArgument
 
 SECRETS: Final = ("PRESENCE_REDIS_URL", "PRESENCE_ALERT_URL", "PRESENCE_ALERT_SECRET", "PRESENCE_MIRROR_FROM",
-                  "PRESENCE_MIRROR_KEY")  # fmt: skip
+                  "PRESENCE_MIRROR_KEY", "PRESENCE_SMTP_URL", "PRESENCE_NOTICE_KEY")  # fmt: skip
 """Every variable that has a twin with ``_FILE``."""
 
 LONGEST: Final = 65_536

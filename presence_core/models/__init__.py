@@ -4,7 +4,7 @@ Start reading in ``sessions.py``. ``choices.py`` has the closed sets of texts; `
 What this module imports is what it exports (``pyproject.toml`` says so to mypy and ruff).
 """
 
-from presence_core.models.alerts import Alert, AlertCount, FailureAlert, PersonAlert
+from presence_core.models.alerts import Alert, AlertCount, FailureAlert, Notice, NoticeReport, PersonAlert
 from presence_core.models.answers import (
     Counts,
     DistantLogin,
@@ -14,8 +14,11 @@ from presence_core.models.answers import (
     Person,
     Plan,
     ReshardReport,
+    SignIn,
     SignInResult,
     SweepReport,
+    read_sign_ins,
+    sign_in_text,
 )
 from presence_core.models.approvals import ApprovalRequest, ApprovedAct
 from presence_core.models.audit import AuditEntry, AuditFact, in_english, read_facts, write_facts
@@ -32,6 +35,8 @@ from presence_core.models.choices import (
     JobKind,
     JobState,
     ListOrder,
+    NoticeAnswer,
+    NoticeState,
     SavedKind,
     StaffRole,
     WayName,

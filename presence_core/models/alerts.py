@@ -1,10 +1,15 @@
-"""Alerts: a count per minute has gone above its limit, or is back below it."""
+"""Alerts for staff: a count per minute has gone above its limit, or is back below it. Notices to users about logins."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal, get_args
+
+from presence_core.models.choices import NoticeAnswer, NoticeState
+from presence_core.models.sessions import moment
 
 AlertCount = Literal["ends", "logins", "failed"]
 """What an alert counts: sessions that ended, for any reason; logins; or sign-ins that failed."""
@@ -65,3 +70,51 @@ class FailureAlert:
         """What happened, for people to read."""
         whose = f"of {self.uid}" if self.network is None else f"from {self.network}"
         return f"Failed sign-ins: {self.count:,} {whose} within an hour, limit {self.limit:,} ({self.namespace})"
+
+
+_STATES: Final = get_args(NoticeState)
+_ANSWERS: Final = get_args(NoticeAnswer)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """A notice to a user about one of their logins."""
+
+    id: str
+    uid: str
+    session_id: str
+    at: datetime  #: when the login was, or what else the notice is about
+    kinds: tuple[str, ...]  #: what was odd: "new_device", "distant", …; empty for a link of a webhook
+    state: NoticeState
+    answer: NoticeAnswer | None = None  #: of the user, by the link
+
+    @classmethod
+    def from_stored(cls, uid: str, notice_id: str, raw: bytes) -> Notice | None:
+        """Decode a stored notice; None if it is not as we write it."""
+        try:
+            row = json.loads(raw)
+            kinds = tuple(map(str, row.get("kinds") or ()))
+            state, answer = row["state"], row.get("answer")
+            if state not in _STATES or (answer is not None and answer not in _ANSWERS):
+                return None
+            return cls(
+                id=notice_id, uid=uid, session_id=str(row["sid"]), at=moment(int(row["at"])), kinds=kinds, state=state,
+                answer=answer,
+            )  # fmt: skip
+        except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError):
+            return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoticeReport:
+    """How the sending of notices goes. The numbers count from the first start of a sender."""
+
+    waiting: int  #: users with a notice in the queue
+    oldest: datetime | None  #: when the first of them is due, or was
+    counts: Mapping[str, int]  #: sent, limited, unsure, refused, skipped, dropped, missed, me, not_me
+    turn_at: datetime | None  #: when a sender last read the queue; None: none has ever run
+    failing_since: datetime | None  #: since when the mail server, or the site's sender, takes nothing
+    failure: str | None  #: why
+    unsure_at: datetime | None  #: when a mail was last found that may be missing
+    not_me_today: int  #: users who answered "not me" today or yesterday (UTC)
+    as_of: datetime  #: by the clock of Redis

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from presence_core.errors import PresenceError
 from presence_core.models.choices import WayName
-from presence_core.models.places import Place
-from presence_core.models.sessions import Ended, Session
+from presence_core.models.places import MAX_BYTES, Place, cut
+from presence_core.models.sessions import Ended, Record, Session, moment, text
 from presence_core.models.staff import Block, Job
 from presence_core.schema.endings import EventKind
+from presence_core.schema.record import AFTER_FAILURES, DISTANT, NEW_DEVICE
 
 T = TypeVar("T")
 
@@ -47,6 +49,80 @@ class Person:
     online: bool
     last_seen: datetime
     sessions: int  #: live ones
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignIn:
+    """A login of a user, as the sign-in history keeps it. Names longer than 64 bytes are cut."""
+
+    at: datetime
+    place: Place | None = None  #: country and city of the address, where they were known
+    device: str | None = None
+    app: str | None = None
+    app_version: str | None = None
+    os: str | None = None
+    browser: str | None = None
+    new_device: bool = False  #: the user had other devices, and not this one
+    distant: bool = False  #: farther from the place of the login before than a plane flies in the time between
+    after_failures: bool = False  #: five or more sign-ins of the user had failed since the login before
+
+    @classmethod
+    def of_session(cls, record: Record) -> SignIn:
+        """The login of a session that is still known."""
+        place = Place(country=record.place.country, city=record.place.city) if record.place else None
+        return cls(
+            at=record.login_at, place=place if place != Place() else None,
+            device=record.device, app=record.app, app_version=record.app_version, os=record.os, browser=record.browser,
+            new_device=record.new_device, distant=record.distant, after_failures=record.after_failures,
+        )  # fmt: skip
+
+
+_SIGN_IN: Final = struct.Struct(">HIBBB")
+
+
+def sign_in_text(place: Place | None, *client: str) -> bytes:
+    """What the sign-in history keeps of a login, as ``include/login/sign_ins.lua`` has it. ``client``: device, app, app
+    version, os, browser; empty for what is not known."""
+    lines = (place and place.country) or "", (place and place.city) or "", *client
+    return b"\n".join(cut(line.replace("\n", " ").encode(), MAX_BYTES) for line in lines)
+
+
+def read_sign_ins(stored: bytes | None) -> list[SignIn]:
+    """The sign-ins of a stored history, the newest first; none of what another program wrote."""
+    try:
+        return _read_sign_ins(stored) if stored else []
+    except (struct.error, IndexError, ValueError):
+        return []
+
+
+def _read_sign_ins(stored: bytes) -> list[SignIn]:
+    texts, begin = [], 1
+    for _ in range(stored[0]):
+        length = int.from_bytes(stored[begin : begin + 2], "big")
+        texts.append([line or None for line in text(stored[begin + 2 : begin + 2 + length]).split("\n")])
+        begin += 2 + length
+    found = []
+    for high, low, flags, place, client in _SIGN_IN.iter_unpack(stored[begin:]):
+        if not (place and client):
+            raise ValueError("texts are numbered from 1")
+        country, city = texts[place - 1]
+        device, app, app_version, os, browser = texts[client - 1]
+        where = Place(country=country, city=city) if country or city else None
+        found.append(
+            SignIn(
+                at=moment(high << 32 | low),
+                place=where,
+                device=device,
+                app=app,
+                app_version=app_version,
+                os=os,
+                browser=browser,
+                new_device=bool(flags & NEW_DEVICE),
+                distant=bool(flags & DISTANT),
+                after_failures=bool(flags & AFTER_FAILURES),
+            )
+        )
+    return found[::-1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,13 @@ SavedKind = Literal["view", "phrase", "watch"]
 FindingLevel = Literal["ok", "note", "warning", "error"]
 """``note``: worth knowing. ``warning``: will cause trouble one day. ``error``: causes trouble now."""
 
+NoticeState = Literal["waiting", "sending", "sent", "unsure", "refused", "skipped", "dropped", "link"]
+"""Of a notice to a user about a login. ``unsure``: the sender stopped while it sent, so the mail may be missing; it is
+not sent again. ``refused``: the mail server accepts no mail to this address. ``skipped``: there was no address, or
+nothing to say any more. ``dropped``: it had waited for too long. ``link``: only a webhook had the link."""
+
+NoticeAnswer = Literal["me", "not_me"]
+
 ListOrder = Literal["login", "last_seen"]
 """Of live sessions: the newest login, or the last one seen, first."""
 

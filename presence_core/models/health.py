@@ -90,6 +90,7 @@ class Health:
     swept_at: datetime | None = None  #: when a sweep last ran to its end
     sentinels: SentinelHealth | None = None  #: None: the URL names none
     ended_complete_since: datetime | None = None  #: older ended sessions may be missing; None: all are listed
+    sign_ins_memory: int | None = None  #: bytes of all sign-in histories, estimated; None: there is none
 
     @property
     def level(self) -> FindingLevel:

@@ -13,10 +13,11 @@ from presence_core.keyspace import Shard
 from presence_core.scripts.bulk_kick import CLAIM_JOB, CLOSE_JOB, KICK_SESSIONS, RAISE_JOB_FENCE
 from presence_core.scripts.calls import Op, call_of
 from presence_core.scripts.maintenance import REMOVE_OUTDATED, REQUIRE_COMMANDS, SETTLE_SESSIONS
+from presence_core.scripts.notices import ANSWER_NOTICE
 from presence_core.scripts.privacy import ERASE_PERSON, REWRITE_HASH, REWRITE_STREAM
 from presence_core.scripts.script import AnyScript
 from presence_core.scripts.search import INDEX_SESSIONS, RECOUNT_FACETS, REMOVE_ADDRESSES, REMOVE_WORDS
-from presence_core.scripts.sessions import END_SESSIONS
+from presence_core.scripts.sessions import END_SESSIONS, REQUIRE_SIGN_IN
 from presence_core.scripts.staff import CHANGE_TIMEOUTS, WRITE_AUDIT
 
 _READS: Final = (
@@ -41,6 +42,11 @@ ERASE_NEEDS: Final = _commands(
 BULK_KICK_NEEDS: Final = _commands(
     (CLAIM_JOB, RAISE_JOB_FENCE, KICK_SESSIONS, CLOSE_JOB),
     "hexists", "hget", "hmget", "smembers", "smismember", "zmscore",
+)  # fmt: skip
+
+DENY_NEEDS: Final = _commands(
+    (REQUIRE_SIGN_IN, END_SESSIONS, ANSWER_NOTICE),
+    "hdel", "hgetall", "hlen", "hmget", "scard", "smembers", "xlen", "zcard", "zmscore", "zscore",
 )  # fmt: skip
 
 BULK_TIMEOUTS_NEEDS: Final = _commands((CLAIM_JOB, RAISE_JOB_FENCE, CHANGE_TIMEOUTS, CLOSE_JOB), "hget", "hmget")

@@ -12,13 +12,13 @@ from typing import Final, Literal, NamedTuple, get_args
 EndReason = Literal["logout", "expired", "kicked", "replaced"]
 
 EndCause = Literal[
-    "user", "self", "site", "idp_logout", "idle", "absolute", "idp", "lost", "staff", "revoked", "limit",
+    "user", "self", "site", "idp_logout", "idle", "absolute", "idp", "lost", "staff", "revoked", "denied", "limit",
     "device_limit",
 ]  # fmt: skip
 """``user``: a logout of this session. ``self``: the same user ended it from another session. ``site``: the site ended a
 mirrored session. ``idp_logout``: the identity provider has ended it. ``idp``: the end that the identity provider had
-set at login. ``lost``: the record vanished. ``revoked``: ``revoke_before``. ``limit``, ``device_limit``: a login
-replaced it."""
+set at login. ``lost``: the record vanished. ``revoked``: ``revoke_before``. ``denied``: the user answered a notice of
+this login with "this was not me". ``limit``, ``device_limit``: a login replaced it."""
 
 EventKind = Literal[
     "login", EndReason, "sign_in_required", "reauthenticated", "new_device", "distant", "after_failures", "old_token",
@@ -42,10 +42,12 @@ EndCount = Literal["logouts", "kicked", "expired", "replaced"]
 Records are kept for years, so a new reason is counted in one of these fields."""
 
 Why = Literal[
-    "signed_out", "other_device", "inactive", "time_limit", "newer_sign_in", "support", "account", "provider", "ended"
+    "signed_out", "other_device", "inactive", "time_limit", "newer_sign_in", "support", "account", "provider", "not_me",
+    "ended",
 ]  # fmt: skip
 """Why a session has ended, for its user. ``other_device``: they signed it out from another device. ``support``: staff
-ended it. ``account``: a change to the account did, such as a new password. ``provider``: the identity provider did."""
+ended it. ``account``: a change to the account did, such as a new password. ``provider``: the identity provider did.
+``not_me``: the user has said that it was not them."""
 
 
 class Ending(NamedTuple):
@@ -58,7 +60,7 @@ class Ending(NamedTuple):
 
 
 ENDINGS: Final = (
-    Ending("kicked", {"staff": "support", "revoked": "support"}, "keep_kicked", "kicked"),
+    Ending("kicked", {"staff": "support", "revoked": "support", "denied": "not_me"}, "keep_kicked", "kicked"),
     Ending("replaced", {"limit": "newer_sign_in", "device_limit": "newer_sign_in"}, "keep_replaced", "replaced"),
     Ending("expired", {"idle": "inactive", "absolute": "time_limit", "idp": "provider", "lost": "ended"},
            "keep_expired", "expired"),

@@ -9,6 +9,7 @@ from presence_core.scripts import (
     failures,
     maintenance,
     mirror,
+    notices,
     privacy,
     reshard,
     search,
@@ -18,9 +19,8 @@ from presence_core.scripts import (
 )
 from presence_core.scripts.script import Script
 
-EVERY: Final = tuple(
-    script
-    for domain in (sessions, search, failures, bulk_kick, staff, maintenance, privacy, reshard, mirror, trackers)
-    for script in vars(domain).values()
-    if isinstance(script, Script)
-)
+_DOMAINS: Final = (
+    sessions, search, failures, bulk_kick, staff, notices, maintenance, privacy, reshard, mirror, trackers,
+)  # fmt: skip
+
+EVERY: Final = tuple(script for domain in _DOMAINS for script in vars(domain).values() if isinstance(script, Script))

@@ -70,7 +70,9 @@ def _decode_begun(reply: bytes) -> list[BegunSession | None]:
     return [BegunSession(login, seen) if login else None for login, seen in _BEGUN.iter_unpack(reply)]
 
 
-BEGIN_SESSIONS: Final = Script("sessions/begin_sessions", repeatable=False, shares=True, reply=_decode_begun)
+BEGIN_SESSIONS: Final = Script(
+    "sessions/begin_sessions", repeatable=False, seldom=["set"], shares=True, reply=_decode_begun
+)
 
 
 class ValidateReply(NamedTuple):

@@ -13,9 +13,10 @@ from presence_core.keyspace import Shard
 from presence_core.models import Alert, AlertCount, FailureAlert, PersonAlert
 from presence_core.operations.bulk_kick import jobs
 from presence_core.operations.bulk_kick.runner import Run
+from presence_core.operations.context import Context
 from presence_core.operations.maintenance import top_people
-from presence_core.operations.privacy import truncate
 from presence_core.operations.search import rebuild
+from presence_core.scripts.calls import Op
 
 PART_SECONDS: Final = 0.5
 """How long one part of an index repair or of a truncation takes."""
@@ -103,27 +104,36 @@ class IndexRepair:
         return bool(self._rebuilds)
 
 
-class AddressTruncation:
-    """Truncates the addresses that settings no longer keep whole, a part at a time."""
+class _Run(Protocol):
+    """One run over the data, a part at a step."""
 
-    def __init__(self, internal: Internal, is_stopping: IsStopping) -> None:
+    def step(self) -> Op[bool]:
+        """Do the next part. Returns whether there is more."""
+
+
+class PrivacyRun:
+    """Removes what settings no longer keep, a part at a time: of addresses (``truncate.Truncation``), or of sign-in
+    histories (``trim.Trimming``)."""
+
+    def __init__(self, internal: Internal, is_stopping: IsStopping, begin: Callable[[Context], _Run]) -> None:
         self._internal = internal
         self._is_stopping = is_stopping
+        self._begin = begin
         self.restart()
 
     def restart(self) -> None:
         """Drop what was begun: it concerns shards that are no longer in use."""
-        self._truncation: truncate.Truncation | None = None
+        self._under_way: _Run | None = None
 
     def run(self) -> bool:
-        if self._truncation is None:
-            self._truncation = truncate.Truncation(self._internal.context)
+        if self._under_way is None:
+            self._under_way = self._begin(self._internal.context)
         end = time.monotonic() + PART_SECONDS
-        while has_more := self._internal.run(self._truncation.step()):
+        while has_more := self._internal.run(self._under_way.step()):
             if time.monotonic() >= end or self._is_stopping():
                 break
         if not has_more:
-            self._truncation = None
+            self._under_way = None
         return has_more
 
 

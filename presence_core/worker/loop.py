@@ -21,9 +21,10 @@ from presence_core.models import SweepReport
 from presence_core.operations.maintenance import history, leader
 from presence_core.operations.maintenance.alerts import check_alerts, check_people
 from presence_core.operations.maintenance.failure_alerts import check_failures
+from presence_core.operations.privacy import trim, truncate
 from presence_core.operations.search import facets
 from presence_core.worker.clock_check import ClockCheck, own_seconds
-from presence_core.worker.duties import AddressTruncation, AlertReceiver, BulkKicks, Duty, IndexRepair, TopPeopleRanking
+from presence_core.worker.duties import AlertReceiver, BulkKicks, Duty, IndexRepair, PrivacyRun, TopPeopleRanking
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +79,8 @@ class Worker:
 
         self._clock = ClockCheck(presence.settings.idle_timeout * 500, accept=accept_clock)
         self._index_repair = IndexRepair(self._internal, self._is_stopping)
-        self._truncation = AddressTruncation(self._internal, self._is_stopping)
+        self._truncation = PrivacyRun(self._internal, self._is_stopping, truncate.Truncation)
+        self._trimming = PrivacyRun(self._internal, self._is_stopping, trim.Trimming)
         self._ranking = TopPeopleRanking(self._internal, self._is_stopping)
         self._duties: list[Duty] = [
             Duty("clock check", self._check_clocks, while_paused=True),
@@ -90,6 +92,7 @@ class Worker:
             Duty("index repair", self._index_repair.run, every=10.0),
             Duty("ranking of people", self._ranking.run, every=5.0, while_paused=True),
             Duty("address truncation", self._truncation.run, every=600.0),
+            Duty("trimming of sign-in histories", self._trimming.run, every=3600.0),
         ]
         self._failing: dict[str, float] = {}  # duty → since when, monotonic
         self._keys: Keyspace | None = None  # the layout that the duties have begun on
@@ -200,6 +203,7 @@ class Worker:
             self._keys = keys
             self._index_repair.restart()
             self._truncation.restart()
+            self._trimming.restart()
             self._ranking.restart()
 
     # -- the lead, and the clock ---------------------------------------------------------------------------------------

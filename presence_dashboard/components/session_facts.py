@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 
 import streamlit as st
 
-from presence_core import Ended, Session
+from presence_core import Ended, Session, SignIn
 from presence_core.schema.endings import PROVIDER_CAUSES
 from presence_dashboard import texts, ticket_links
 from presence_dashboard.components.record_table import Link
@@ -100,21 +100,21 @@ def ended_by(ended: Ended) -> str:
     return ended.by or urlsplit((ended.idp or {}).get("iss", "")).hostname or texts.NO_VALUE
 
 
-def device_name(record: Session | Ended, actor: Actor) -> str | None:
+def device_name(record: Session | Ended | SignIn, actor: Actor) -> str | None:
     """The device, masked as names: many people call a device by their own."""
     return record.device if actor.sees_names or not record.device else HIDDEN
 
 
-def device(record: Session | Ended, actor: Actor) -> str:
+def device(record: Session | Ended | SignIn, actor: Actor) -> str:
     """The same, short and safe for Markdown."""
     return name(cut(device_name(record, actor) or texts.PERSON_NO_DEVICE, 40))
 
 
-def client(record: Session | Ended) -> str | None:
+def client(record: Session | Ended | SignIn) -> str | None:
     return texts.browser_on(record.browser, record.os) or None
 
 
-def app(record: Session | Ended) -> str | None:
+def app(record: Session | Ended | SignIn) -> str | None:
     return " ".join(filter(None, (record.app, record.app_version))) or None
 
 
@@ -123,7 +123,7 @@ def address(record: Session | Ended, actor: Actor) -> str | None:
     return HIDDEN if record.ip and "ip" in actor.masked else record.ip
 
 
-def place(record: Session | Ended, actor: Actor) -> str | None:
+def place(record: Session | Ended | SignIn, actor: Actor) -> str | None:
     """City and country of the address at login, masked as the address."""
     return _masked(record.place.words if record.place else "", actor)
 

@@ -10,7 +10,18 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, Final, Literal, cast, get_args
 
-from presence_core import AuditEntry, AuditFact, Block, Ended, EndReason, FailedLogin, Job, Page, SessionFilter
+from presence_core import (
+    AuditEntry,
+    AuditFact,
+    Block,
+    EndCause,
+    Ended,
+    EndReason,
+    FailedLogin,
+    Job,
+    Page,
+    SessionFilter,
+)
 from presence_core.models import in_english, plain
 from presence_core.schema.conditions import PERSON_FIELDS
 from presence_core.schema.failures import FailureWhy
@@ -44,8 +55,9 @@ EXPORT: Final[Mapping[HistoryView, Right]] = {
 """The right needed to export a view."""
 
 
-BY_PROVIDER: Final = "idp_logout"
-"""The cause of ends that the filter of reasons offers, too: an identity provider has signed the user out."""
+CAUSES: Final[tuple[EndCause, ...]] = ("idp_logout", "denied")
+"""The causes of ends that the filter of reasons offers, too: an identity provider has signed the user out; the user has
+said that it was not them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +67,7 @@ class HistoryQuery:
     person: str | None = None  #: user id
     by: str | None = None  #: staff name
     by_contains: str | None = None  #: a part of a staff name
-    how: str | None = None  #: end reason, or BY_PROVIDER
+    how: str | None = None  #: end reason, or one of CAUSES
     act: str | None = None  #: staff action
     why: str | None = None  #: why a sign-in failed
     ip: str | None = None  #: address or network that it came from
@@ -172,13 +184,13 @@ def count_entries(view: HistoryView, store: Store, query: HistoryQuery, actor: A
 
 
 def _ended(store: Store, query: HistoryQuery, limit: int, cursor: str | None) -> Page[Ended]:
-    is_by_provider = query.how == BY_PROVIDER
+    is_cause = query.how in CAUSES
 
     def read_page(limit: int, cursor: str | None) -> Page[Ended]:
         return store.presence.ended(
             query.person,
-            reason=None if is_by_provider else cast("EndReason | None", query.how),
-            cause=BY_PROVIDER if is_by_provider else None,
+            reason=None if is_cause else cast("EndReason | None", query.how),
+            cause=cast("EndCause", query.how) if is_cause else None,
             by=query.by,
             since=query.since,
             until=query.until,

@@ -23,6 +23,7 @@ from presence_core import (
     PresenceError,
     Remark,
     Session,
+    SignIn,
     Viewer,
 )
 from presence_core.text.search_text import fold
@@ -114,6 +115,7 @@ class PersonFacts:
     complete_since: datetime | None = None  #: older ended sessions may be missing
     remarks: tuple[Remark, ...] = ()  #: of staff, newest first
     failures: tuple[FailedLogin, ...] = ()  #: sign-ins that failed, the latest first
+    sign_ins: tuple[SignIn, ...] = ()  #: the sign-in history, newest first
 
     @property
     def age(self) -> float:
@@ -244,6 +246,7 @@ class PersonState(TabState):
         self.facts = PersonFacts(
             person, tuple(sessions), tuple(ended), block, ended.as_of, time.monotonic(), ended.complete_since,
             tuple(presence.remarks(self.uid)), tuple(presence.failed_logins(self.uid, limit=100)),
+            tuple(presence.sign_ins(self.uid)),
         )  # fmt: skip
         self.entries, self.cursor = audit.items, audit.next_cursor
 
@@ -258,7 +261,9 @@ class PersonState(TabState):
 
     def events(self) -> list[person_timeline.TimelineEvent]:
         facts = self.facts
-        return person_timeline.merge(facts.sessions, facts.ended, self.entries, facts.failures) if facts else []
+        if facts is None:
+            return []
+        return person_timeline.merge(facts.sessions, facts.ended, self.entries, facts.failures, facts.sign_ins)
 
     def demanded_by(self, session: Session) -> str | None:
         """The staff member who required that this session signs in again. None: not known."""

@@ -8,7 +8,7 @@ from datetime import date, datetime, tzinfo
 from itertools import groupby
 from typing import Final, Literal
 
-from presence_core import AuditEntry, Ended, FailedLogin, Session
+from presence_core import AuditEntry, Ended, FailedLogin, Session, SignIn
 
 Kind = Literal["login", "end", "failed", "staff"]
 
@@ -16,7 +16,7 @@ _RANK: Final[dict[Kind, int]] = {"failed": 0, "login": 1, "end": 2, "staff": 3}
 """Order of events with the same time: failures come before a login, and that before its end."""
 
 
-_ENDING_ACTS: Final = ("kick", "idp_logout")
+_ENDING_ACTS: Final = ("kick", "idp_logout", "deny_login")
 """Actions of the audit that say which session they ended."""
 
 
@@ -27,6 +27,7 @@ class TimelineEvent:
     records: tuple[Session | Ended, ...] = ()  #: its sessions; several if one kick ended them
     entry: AuditEntry | None = None  #: the audit entry of a staff action
     failure: FailedLogin | None = None  #: sign-ins that failed
+    sign_in: SignIn | None = None  #: a login whose session is not known any more
 
     @property
     def kinds(self) -> frozenset[Kind]:
@@ -40,13 +41,18 @@ def merge(
     ended: Iterable[Ended],
     entries: Iterable[AuditEntry],
     failures: Iterable[FailedLogin] = (),
+    sign_ins: Iterable[SignIn] = (),
 ) -> list[TimelineEvent]:
     """All events, newest first. A kick, or a logout by the identity provider, that is in the audit and in the ended
-    sessions appears once."""
+    sessions appears once, and so does a login that is also in the sign-in history."""
     ended = list(ended)
     records: list[Session | Ended] = [*live, *ended]
     timeline = [TimelineEvent(record.login_at, "login", (record,)) for record in records]
     timeline += (TimelineEvent(failure.at, "failed", failure=failure) for failure in failures)
+    known_logins = {record.login_at for record in records}
+    timeline += [
+        TimelineEvent(sign_in.at, "login", sign_in=sign_in) for sign_in in sign_ins if sign_in.at not in known_logins
+    ]
     acts = list(entries)
     ends: dict[int, list[Ended]] = {}  # by position in `acts`
     known = {

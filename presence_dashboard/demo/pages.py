@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape as e
+from pathlib import Path
 from typing import Final
 
 from presence_core import Ended, Session
 from presence_core.schema.endings import PROVIDER_CAUSES
+from presence_core.web.notices.mail import NoticeMail
 from presence_dashboard.demo.people import Member
 
 DEVICES: Final = ("Windows PC", "Mac", "Linux PC", "iPhone", "iPad", "Android phone")
@@ -26,6 +28,8 @@ select{width:100%;box-sizing:border-box;padding:.6rem .7rem;font:inherit}
 button,.button{display:inline-block;margin-top:1rem;padding:.5rem 1.1rem;border:1px solid;border-radius:.5rem;
 background:none;color:LinkText;font:inherit;font-weight:600;text-decoration:none;cursor:pointer}
 blockquote{margin:1rem 0;padding:.5rem 1rem;border-left:4px solid #1f5f8b;white-space:pre-line}
+h2{font-size:1.125rem;margin:.25rem 0 .75rem}
+.mail{white-space:pre-line}
 """
 
 # Waits for the end of the session, then shows the reason in place of the page's content. The back button reloads the
@@ -76,8 +80,8 @@ def _page(title: str, body: str, *, live: bool = False) -> str:
 """
 
 
-def home(session: Session, count: int, dashboard: str | None) -> str:
-    """The start page: the user, and on how many devices they are signed in."""
+def home(session: Session, count: int, dashboard: str | None, mails: int) -> str:
+    """The start page: the user, on how many devices they are signed in, and how many mails they have got."""
     reach = " · ".join(f"<bdi>{e(text)}</bdi>" for text in (session.uid, *session.aliases))
     where = f'<a href="{e(dashboard)}" target="_blank" rel="noopener">dashboard</a>' if dashboard else "dashboard"
     return _page(
@@ -93,9 +97,37 @@ def home(session: Session, count: int, dashboard: str | None) -> str:
 <h2>Try it</h2>
 <p>Open the {where}, find <strong>{e(session.uid)}</strong> near the top of the list and kick this session, with a
 message. Watch this page: it closes, and shows why.</p>
+<p>Sign out, and sign in again on another device: Paperboat asks by mail whether that was you. You have
+<a href="/mails">{mails} mail{"" if mails == 1 else "s"}</a>.</p>
 </section>""",
         live=True,
     )
+
+
+def mails(sent: Sequence[NoticeMail], folder: Path | None) -> str:
+    """The mails to the user. The demo has no mail server."""
+    where = f"<p><small>They are files in {e(str(folder))}, too.</small></p>" if folder else ""
+    shown = "".join(_mail(mail) for mail in sent)
+    none = "<p>None yet. Sign out, and sign in again on another device.</p>"
+    body = f"""<section>
+<h1>Mails</h1>
+<p>The demo has no mail server: this is what it would have sent to you.</p>
+{where}<a class="button" href="/">Back</a>
+</section>
+{shown or f"<section>{none}</section>"}"""
+    return _page("Mails", body)
+
+
+def _mail(mail: NoticeMail) -> str:
+    text = mail.text.replace(mail.link, "") if mail.link else mail.text
+    link = f'<a class="button" href="{e(mail.link)}">Check this sign-in</a>' if mail.link else ""
+    return f"""<section>
+<small>To: <bdi>{e(mail.to)}</bdi></small>
+<h2>{e(mail.subject)}</h2>
+<div class="mail">{e(text.strip())}</div>
+{link}
+</section>
+"""
 
 
 def own_store_home(name: str, dashboard: str | None) -> str:

@@ -26,17 +26,21 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from starlette.routing import Mount, Route
 from starlette.types import Scope
 
-from presence_core import AsyncPresence, Ended, LoginRefused, Session, Unavailable
+from presence_core import AsyncPresence, Ended, LoginRefused, Presence, Session, Unavailable
+from presence_core import validation as check
 from presence_core.web.asgi import PresenceMiddleware
+from presence_core.web.cookies import new_device_id
 from presence_core.web.rules import Rules
 from presence_core.web.your_devices.asgi import YourDevices
 from presence_core.web.your_devices.options import DeviceOptions
-from presence_dashboard.demo import pages, people
+from presence_dashboard.demo import mails, pages, people
+from presence_dashboard.demo.mails import Mailbox
 from presence_dashboard.demo.visitors import Crowd
 
 HOST: Final = "127.0.0.1"
 PORT: Final = 8502
 COOKIE: Final = "paperboat"
+DEVICE_COOKIE: Final = "paperboat-device"
 MAX_FORM: Final = 8192
 VERSION: Final = "2026.46"
 
@@ -83,18 +87,31 @@ async def form_of(request: Request) -> dict[str, str]:
         raise HTTPException(400) from None
 
 
+def device_id(browser: str, device: str | None) -> str:
+    """The id of a device. A real site takes that of the browser; here each choice of a device is another one, so that
+    one browser is enough to see what happens on a new device."""
+    place = pages.DEVICES.index(device) if device in pages.DEVICES else len(pages.DEVICES)
+    return f"{browser}-{place}"
+
+
 class Site:
     """The pages. dashboard: its URL, for a link. is_over: whether the site shuts down, so that open pages let go."""
 
-    def __init__(self, presence: AsyncPresence, dashboard: str | None, is_over: Callable[[], bool]) -> None:
-        self._presence = presence
+    def __init__(
+        self, presence: AsyncPresence, dashboard: str | None, is_over: Callable[[], bool], mailbox: Mailbox
+    ) -> None:
+        self._presence, self._mailbox = presence, mailbox
         self._dashboard = dashboard
         self._is_over = is_over
 
     async def home(self, request: Request) -> Response:
         session: Session = request.state.session
         count = len(await self._presence.sessions(session.uid))
-        return html(pages.home(session, count, self._dashboard))
+        return html(pages.home(session, count, self._dashboard, len(self._mailbox.of(session.uid))))
+
+    async def mails(self, request: Request) -> Response:
+        session: Session = request.state.session
+        return html(pages.mails(self._mailbox.of(session.uid), self._mailbox.folder))
 
     async def form(self, request: Request) -> Response:
         return html(pages.sign_in(people.GUESTS))
@@ -108,13 +125,17 @@ class Site:
         if token and (old := await self._presence.validate(token)).session is not None:
             # A browser has one session. Without this, its old session would look like another device.
             await self._presence.logout(old.session.uid, old.session.session_id)
+        browser = request.cookies.get(DEVICE_COOKIE, "")
+        browser = browser if check.is_session_id(browser) else new_device_id()
+        device = form.get("device") or None
         login = await self._presence.login(
             member.uid,
             name=member.name,
             aliases=member.aliases,
             ip=request.client.host if request.client else None,
             user_agent=request.headers.get("user-agent"),
-            device=form.get("device") or None,
+            device=device,
+            device_id=device_id(browser, device),
             app="web",
             app_version=VERSION,
             idle_timeout=IDLE,
@@ -123,6 +144,7 @@ class Site:
         response = RedirectResponse("/", 303)
         # Not Secure, because the demo is plain HTTP on loopback. A real site's cookie must be Secure.
         response.set_cookie(COOKIE, login.token, httponly=True, samesite="lax")
+        response.set_cookie(DEVICE_COOKIE, browser, max_age=400 * 86_400, httponly=True, samesite="lax")
         return response
 
     async def sign_out(self, request: Request) -> Response:
@@ -172,19 +194,25 @@ async def _on_refused(request: Request, error: Exception) -> Response:
 
 
 def create_app(
-    presence: AsyncPresence, dashboard: str | None = None, is_over: Callable[[], bool] = lambda: False
+    presence: AsyncPresence,
+    dashboard: str | None = None,
+    is_over: Callable[[], bool] = lambda: False,
+    mailbox: Mailbox | None = None,
+    key: bytes = b"",
 ) -> Starlette:
-    """The site as an ASGI application. The caller closes ``presence``. The arguments are those of ``Site``."""
-    site = Site(presence, dashboard, is_over)
-    devices = YourDevices(presence, DeviceOptions(key=secrets.token_bytes(32), sign_in_url="/sign-in"))
+    """The site as an ASGI application. The caller closes ``presence``. key: of "Your devices" and of the links of
+    mails. The other arguments are those of ``Site``."""
+    site = Site(presence, dashboard, is_over, mailbox or Mailbox())
+    devices = YourDevices(presence, DeviceOptions(key=key or secrets.token_bytes(32), sign_in_url="/sign-in"))
     signed_in = Starlette(
         routes=[
             Route("/", site.home),
             Route("/sign-out", site.sign_out, methods=["POST"]),
+            Route("/mails", site.mails),
             Mount("/devices", devices),
         ]
     )
-    rules = Rules(cookie=COOKIE, bearer=False, secure=False)
+    rules = Rules(cookie=COOKIE, bearer=False, secure=False, public=("/devices/notice",))
     return Starlette(
         routes=[
             Route("/sign-in", site.form),
@@ -202,9 +230,12 @@ def create_app(
 def running(environ: Mapping[str, str], port: int, visitors: int) -> Iterator[None]:
     """Serve on loopback, in a thread, while the body runs. Settings and Redis come from ``PRESENCE_*``."""
 
+    mailbox, key = mails.Mailbox(mails.folder_of(environ)), secrets.token_bytes(32)
+
     async def serve() -> None:
         async with AsyncPresence.from_env(environ) as presence:
-            config.app = create_app(presence, environ.get("PRESENCE_DEMO_DASHBOARD"), lambda: server.should_exit)
+            dashboard = environ.get("PRESENCE_DEMO_DASHBOARD")
+            config.app = create_app(presence, dashboard, lambda: server.should_exit, mailbox, key)
             crowd = asyncio.create_task(Crowd(presence, visitors).run()) if visitors else None
             await server.serve([listening])
             if crowd is not None:
@@ -213,7 +244,11 @@ def running(environ: Mapping[str, str], port: int, visitors: int) -> Iterator[No
     config = uvicorn.Config(_no_app, lifespan="off", ws="none", log_config=None, log_level="warning", access_log=False,
                             server_header=False, proxy_headers=False, timeout_graceful_shutdown=1)  # fmt: skip
     server = uvicorn.Server(config)
-    with socket.create_server((HOST, port)) as listening:
+    with (
+        socket.create_server((HOST, port)) as listening,
+        Presence.from_env(environ) as presence,
+        mails.sender(presence, mailbox, f"http://{HOST}:{port}", key),
+    ):
         thread = threading.Thread(target=lambda: asyncio.run(serve()), name="demo-site", daemon=True)
         thread.start()
         try:

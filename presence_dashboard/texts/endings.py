@@ -18,6 +18,11 @@ HISTORY_HOWS: Final = {
     "expired": "Expired",
     "logout": "Signed out",
 }
+HISTORY_CAUSE_CHOICES: Final = {
+    "idp_logout": "Signed out by identity provider",
+    "denied": "Denied by the user",
+}
+"""Causes that the filter of reasons offers, too."""
 LIVE_ENDED: Final = {
     "logout": "signed out",
     "expired": "expired",
@@ -40,6 +45,8 @@ ENDED_ROWS: Final = {
 }
 ENDED_BY_PROVIDER_ROW: Final = "Ended by the identity provider ({by}), {at}"
 ENDED_BY_PROVIDER_BEFORE: Final = "ended by the identity provider ({by}) at {clock}, {ago} ago"
+ENDED_BY_DENIAL_ROW: Final = "Denied by the user, {at}"
+ENDED_BY_DENIAL_BEFORE: Final = "denied by the user at {clock}, {ago} ago"
 ENDED_BEFORE: Final = {
     "kicked": "kicked by {by} at {clock}, {ago} ago",
     "logout": "signed out at {clock}, {ago} ago",
@@ -51,11 +58,15 @@ ENDED_BEFORE: Final = {
 def ended_row(reason: str, cause: str, by: str, at: str) -> str:
     """In the list of sessions. by: staff, or the identity provider."""
     row = ENDED_BY_PROVIDER_ROW if cause in PROVIDER_CAUSES else ENDED_ROWS.get(reason, ENDED_ROW)
+    if cause == "denied":
+        row = ENDED_BY_DENIAL_ROW
     return _(row).format(by=by, at=at)
 
 
 def ended_before(reason: str, cause: str, by: str, clock: str, ago: str) -> str:
     """In a notification, about a session that staff wanted to kick."""
+    if cause == "denied":
+        return _(ENDED_BY_DENIAL_BEFORE).format(clock=clock, ago=ago)
     if cause in PROVIDER_CAUSES:
         return _(ENDED_BY_PROVIDER_BEFORE).format(by=by, clock=clock, ago=ago)
     return _(ENDED_BEFORE[reason]).format(by=by, clock=clock, ago=ago) if reason in ENDED_BEFORE else _(ENDED_ROW)
@@ -74,6 +85,7 @@ HISTORY_CAUSES: Final = {
     "lost": "its record was lost",
     "staff": "kicked by staff",
     "revoked": "everyone was signed out",
+    "denied": "the user said that it was not them",
     "limit": "replaced by a newer login",
     "device_limit": "replaced by a newer login on the same device",
 }
@@ -86,6 +98,7 @@ LIVE_CAUSES: Final = {
     "absolute": "maximum length reached",
     "lost": "its record was lost",
     "revoked": "everyone was signed out",
+    "denied": "denied by the user",
     "device_limit": "same device",
 }
 """Where the cause says more than the reason."""
@@ -100,6 +113,7 @@ HAPPENED_ENDS: Final = {
     "lost": ":gray[:material/help:] Ended, because its record was lost: {device}",
     "staff": ":orange[:material/person_remove:] Kicked by {by}: {devices}",
     "revoked": ":orange[:material/person_remove:] Everyone signed out by {by}: {device}",
+    "denied": ":orange[:material/gpp_bad:] The user said “This was not me”: {device}",
     "limit": ":gray[:material/swap_horiz:] Replaced by {newer}: {device}",
     "device_limit": ":gray[:material/swap_horiz:] Replaced by {newer}: {device}",
 }

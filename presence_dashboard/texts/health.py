@@ -89,6 +89,7 @@ HEALTH_INDEXES: Final = "Complete indexes"
 HEALTH_AGREEMENT: Final = "Lists and counters"
 HEALTH_AGREE: Final = "consistent"
 HEALTH_ENDED: Final = "Ended sessions"
+HEALTH_SIGN_INS: Final = "Sign-in histories, estimated"
 HEALTH_ENDED_ALL: Final = "complete"
 HEALTH_NONE: Final = "none"
 
@@ -126,6 +127,7 @@ RETENTION_KINDS: Final = {
     **RETENTION_ENDED,
     "truncate_addresses_after": "Full addresses of ended sessions",
     "keep_people": "Name and last activity of offline people",
+    "keep_sign_ins": "The last 50 logins of each person: time, place, device",
     "keep_devices": "Devices that a user has logged in on",
     "keep_failed_logins": "Failed sign-ins",
     "keep_remarks": "Remarks of staff on a person",

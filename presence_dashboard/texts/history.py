@@ -61,6 +61,8 @@ HISTORY_ACTS: Final = {
     "remove_remark": "Remark removed",
     "login_on_behalf": "Support session",
     "idp_logout": "Signed out by identity provider",
+    "confirm_login": "User said “This was me”",
+    "deny_login": "User said “This was not me”",
     "rotate_device_key": "New key for devices",
 }
 _BULK_STEPS: Final = {

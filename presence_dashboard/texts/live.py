@@ -48,6 +48,14 @@ def live_alert(alert: Alert) -> str:
     return sentence.format(count=number(alert.per_minute), limit=number(alert.limit))
 
 
+def live_denied(count: int) -> str:
+    return ngettext(
+        "**{count} user** said today or yesterday that a login was not theirs. History: “Denied by the user”.",
+        "**{count} users** said today or yesterday that a login was not theirs. History: “Denied by the user”.",
+        count,
+    ).format(count=number(count))
+
+
 LIVE_NOT_YET: Final = "This appears here as soon as it can be read."
 LIVE_NO_SAMPLES_TITLE: Final = "No data for the chart yet"
 LIVE_NO_SAMPLES: Final = "The counts are recorded every ten seconds. The first ones appear here within a minute."

@@ -214,7 +214,7 @@ happened_login: Final = Sentence(":gray[:material/login:] Logged in: {device}")
 def happened_staff(action: str, by: str) -> str:
     icons = {
         "block": "block", "unblock": "lock_open", "denied": "gpp_bad", "require_sign_in": "lock_reset",
-        "change_timeouts": "timer",
+        "change_timeouts": "timer", "confirm_login": "verified_user", "deny_login": "gpp_bad",
     }  # fmt: skip
     icon = icons.get(action, "badge")
     known = {
@@ -222,6 +222,8 @@ def happened_staff(action: str, by: str) -> str:
         "block": _("Blocked by {by}"),
         "unblock": _("Unblocked by {by}"),
         "denied": _("Denied attempt by {by}"),
+        "confirm_login": act("confirm_login"),
+        "deny_login": act("deny_login"),
     }
     if action in known:
         words = known[action].format(by=by)

@@ -15,6 +15,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from presence_core import Login, Presence, Settings
+from presence_core.web.notices.link import NoticeLink
 from presence_core.web.rules import Rules
 from presence_core.web.wsgi import PresenceMiddleware
 from presence_core.web.your_devices.options import DeviceOptions
@@ -76,7 +77,9 @@ def site(tmp_path: Path) -> Iterator[Site]:
         presence.kick("ada", gone.session.session_id, by="sam", reason="stolen", message=MESSAGE)
         presence.logout_others("ada", here.session.session_id, logins[1].session.session_id)
         options = DeviceOptions(key=KEY, sign_in_url="/sign-in?next={next}")
-        app = PresenceMiddleware(YourDevices(presence, options), presence, rules=Rules(secure=False))
+        app = PresenceMiddleware(
+            YourDevices(presence, options), presence, rules=Rules(secure=False, public=("/notice",))
+        )
         with make_server("127.0.0.1", 0, app, Threads, Quiet) as http:
             thread = threading.Thread(target=http.serve_forever, daemon=True)
             thread.start()
@@ -165,3 +168,29 @@ def test_no_page_has_a_violation_in_light_or_dark_and_none_scrolls_sideways(
             )
             assert smallest >= 44, "wide enough for a finger"
     assert {where: said for where, said in found.items() if said} == {}
+
+
+def test_a_visitor_without_a_session_answers_a_notice_on_a_narrow_screen(site: Site, context: BrowserContext) -> None:
+    about = site.login.session
+    link = NoticeLink(url=f"{site.url}/notice", key=KEY).make(about.uid, about.session_id, about.login_at)
+    browser = context.browser
+    assert browser is not None
+    narrow: Any = {"viewport": {"width": 320, "height": 640}, "locale": "de"}
+    with browser.new_context(**narrow) as reader, browser.new_context(**narrow, java_script_enabled=False) as plain:
+        page = reader.new_page()
+        page.goto(link)
+        expect(page.get_by_role("heading", level=1)).to_have_text("Waren Sie das?")
+        expect(page.get_by_role("listitem")).to_contain_text("This laptop")
+        assert page.evaluate("document.documentElement.scrollWidth") == 320
+        for scheme in SCHEMES:
+            page.emulate_media(color_scheme=scheme)
+            assert violations(page) == []
+        other = plain.new_page()
+        other.goto(link)
+        other.get_by_role("button", name="Das war ich nicht").click()
+        expect(other.get_by_role("heading", level=1)).to_have_text("Das Gerät wurde abgemeldet")
+        expect(other.get_by_role("link", name="Anmelden")).to_have_attribute("href", "/sign-in?next=/")
+        assert "This laptop" not in site.devices()
+        page.get_by_role("button", name="Das war ich", exact=True).click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Dieser Link ist nicht mehr gültig")
+        assert violations(page) == []

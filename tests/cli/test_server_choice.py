@@ -37,10 +37,10 @@ CHANGES = (
 )  # fmt: skip
 
 READS = (
-    "counts", "stats", "list", "show ada", "people ada", "facets device", "history", "ended",
+    "counts", "stats", "list", "show ada", "sign-ins ada", "people ada", "facets device", "history", "ended",
     "failed-logins", "blocks", "audit", "jobs",
     "job no-such-job", "kick-where --uid ada --dry-run", "import - --dry-run", "block-rule list",
-    "block-rule preview --network 198.51.100.7", "staff list", "keys list", "doctor", "status",
+    "block-rule preview --network 198.51.100.7", "staff list", "keys list", "doctor", "status", "notices",
 )  # fmt: skip
 
 ELSEWHERE = {"watch", "worker", "serve", "mirror", "dashboard", "demo", "completion"}

@@ -15,6 +15,23 @@ from tests.support.place_file import write_place_file
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"
 
 
+@on("valkey-sync")
+def test_sign_ins_of_a_user_are_listed_as_long_as_they_are_kept(
+    bed: Bed, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRESENCE_KEEP_SIGN_INS", "90")
+    p = bed.connect(keep_sign_ins=90, place_file=str(write_place_file(tmp_path / "places.mmdb")))
+    code, out, _ = run("sign-ins", "ada")
+    assert (code, out.splitlines()[0]) == (1, "No login of ada is stored.")
+    session = p.login("ada", device="phone", app="shop", ip="192.0.2.7", user_agent=FIREFOX).session
+    code, out, _ = run("sign-ins", "ada")
+    heading, line = out.splitlines()
+    assert (code, heading.split()) == (0, ["LOGIN", "(UTC)", "PLACE", "DEVICE", "APP", "OS", "BROWSER"])
+    assert line.split()[2:] == ["Lyon,", "FR", "phone", "shop", "Linux", "Firefox"]
+    [shown] = json.loads(run("sign-ins", "ada", "--json")[1])
+    assert (shown["at"], shown["place"]["city"]) == (session.login_at.isoformat(), "Lyon")
+
+
 @on("valkey-sync", "cluster-sync")
 def test_login_and_logout(p: P, run: Run) -> None:
     words = ("login", "ada", "--name", "Ada", "--alias", "ada@example.org", "--alias", "a", "--device", "phone",

@@ -82,6 +82,7 @@ class Site:
     server: Server
     presence: Presence
     port: int
+    data: Path = Path()
     _next: int = 0
 
     def browser(self) -> Browser:
@@ -101,10 +102,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with (
         Server.start(binary, directory / "redis", *KEEPS_ALL) as server,
         Presence.from_url(server.url, Settings(timeout=PATIENT)) as presence,
-        running({"PRESENCE_REDIS_URL": server.url, "PRESENCE_TIMEOUT": str(PATIENT)}, port, 0),
+        running(
+            {"PRESENCE_REDIS_URL": server.url, "PRESENCE_TIMEOUT": str(PATIENT), "PRESENCE_DATA_DIR": str(directory)},
+            port,
+            0,
+        ),
     ):
         wait_for("the site", lambda: Browser(port).get("/sign-in").status == 200)
-        yield Site(server, presence, port)
+        yield Site(server, presence, port, directory)
 
 
 # -- The site ----------------------------------------------------------------------------------------------------------
@@ -186,6 +191,25 @@ def test_a_device_can_sign_out_another_device_of_the_same_user_only(site: Site) 
     assert "This device is signed out" in page.text
     assert laptop.post("/sign-out", {}).headers["Location"] == "/sign-in"
     assert site.presence.sessions(member.uid) == []
+
+
+def test_a_login_on_another_device_is_mailed_and_not_me_signs_that_device_out(site: Site) -> None:
+    member, mac, phone = site.new_member(), site.browser(), site.browser()
+    assert "None yet" in mac.sign_in(member.uid, device="Mac").text + mac.get("/mails").text
+    phone.sign_in(member.uid, device="iPhone")
+    wait_for("the mail", lambda: "Check this sign-in" in mac.get("/mails").text)
+    page = mac.get("/mails").text
+    address = next(alias for alias in member.aliases if "@" in alias)
+    assert escape(address) in page
+    link = re.findall(r'href="http://[^/]*(/devices/notice[^"]*)"', page)[0]
+    assert "<bdi>iPhone</bdi>" in site.browser().get(link).text, "it needs no sign-in"
+    assert site.browser().post(link, {"answer": "not-me"}).status == 200
+    assert phone.get().status == 403
+    assert mac.get().headers["Location"] == "/sign-in"
+    [end] = site.presence.ended(member.uid)
+    assert (end.device, end.cause) == ("iPhone", "denied")
+    files = [path.read_text("utf-8") for path in (site.data / "mails").glob("*.eml")]
+    assert len([mail for mail in files if f"\nTo: {address}\n" in mail]) == 1
 
 
 def test_a_visitor_whose_login_is_old_signs_in_again_to_sign_out_others(site: Site) -> None:

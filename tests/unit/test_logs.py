@@ -135,7 +135,7 @@ def test_the_json_format_is_one_object_on_one_line_with_the_fields_and_no_other_
 
 def test_the_help_of_every_service_names_the_variable() -> None:
     helps = {name: parser.format_help() for name, parser in reference.subcommands(cli.build_parser()).items()}
-    services = {"worker", "serve", "dashboard", "demo", "mirror"}
+    services = {"worker", "serve", "dashboard", "demo", "mirror", "notices"}
     assert {name for name, text in helps.items() if VARIABLE in text} == services
 
 

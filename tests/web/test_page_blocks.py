@@ -19,7 +19,10 @@ from presence_core import Presence, Settings
 from presence_core.web.rules import State, hashed_id
 from tests.support.fair_clock import PATIENT
 from tests.support.place_file import write_place_file
+from tests.support.programs.webhook_receiver import until
 from tests.support.servers import Server, missing, redis_binary, valkey_binary
+from tests.web.notices.mail_server import mail_server
+from tests.web.your_devices.device_sites import KEY
 
 DOCS = Path(__file__).parents[2] / "docs/use"
 
@@ -51,14 +54,15 @@ def run(code: str, page: str, **names: Any) -> dict[str, Any]:
 
 def test_every_block_of_these_pages_is_tested() -> None:
     pages = ("frameworks.md", "../run/logging.md", "odd_logins.md", "failed_sign_ins.md", "on_behalf.md", "places.md",
-             "timeouts.md", "identity_provider.md")  # fmt: skip
+             "sign_ins.md", "timeouts.md", "identity_provider.md")  # fmt: skip
     assert [set(blocks(page)) for page in pages] == [
         {"client", "asyncio"},
         {"traces"},
-        {"device"},
+        {"device", "notices"},
         {"failed"},
         {"behalf"},
         {"distant"},
+        {"previous"},
         {"kinds", "change", "bulk"},
         {"expiry", "link", "receive"},
     ]
@@ -142,6 +146,21 @@ def test_a_login_names_the_device_of_its_cookie_and_another_browser_is_new(
     assert capsys.readouterr().out == "Write a mail to the user.\n"
 
 
+def test_a_sender_mails_users_whose_address_the_site_names(presence: Presence) -> None:
+    with mail_server() as mails:
+        names = {"KEY": KEY, "SMTP_URL": f"smtp://127.0.0.1:{mails.port}", "presence": presence}
+        code = blocks("odd_logins.md")["notices"].replace("    ...", "    meanwhile()")
+
+        def meanwhile() -> None:
+            until(lambda: presence.notices().turn_at)
+            for number in (1, 2):
+                presence.login("u1019", device_id=f"device-of-the-block-{number}")
+            until(lambda: mails.mails)
+
+        run(code, "docs/use/odd_logins.md", address_of=lambda uid: ("ada@mail.example", "de"), meanwhile=meanwhile, **names)
+    assert mails.mails[0]["Subject"] == "Waren Sie das? Anmeldung in Ihrem Konto bei Shop"
+
+
 def test_a_site_reports_the_sign_ins_that_it_refuses(presence: Presence) -> None:
     presence.login("u1019")
     run(blocks("failed_sign_ins.md")["failed"], "docs/use/failed_sign_ins.md", presence=presence)
@@ -164,6 +183,13 @@ def test_a_login_far_from_the_last_one_names_both_places(
         for address in ("192.0.2.7", "203.0.113.7"):
             run(blocks("places.md")["distant"], "docs/use/places.md", presence=presence, address=address)
     assert capsys.readouterr().out == "Lyon, FR, then Tokyo, JP\n"
+
+
+def test_a_site_shows_the_last_login(presence: Presence, capsys: pytest.CaptureFixture[str]) -> None:
+    presence.kick("u1019", by="test", reason="test")
+    presence.login("u1019", device="phone")
+    run(blocks("sign_ins.md")["previous"], "docs/use/sign_ins.md", presence=presence)
+    assert re.fullmatch(r"Your last sign-in: \d\d \w+ \d\d:\d\d UTC on phone\n", capsys.readouterr().out)
 
 
 def test_a_kind_of_account_has_timeouts_and_a_limit_and_staff_change_its_timeouts(presence: Presence) -> None:

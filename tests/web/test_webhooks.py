@@ -32,6 +32,7 @@ from tests.support.place_file import write_place_file
 from tests.support.programs.webhook_receiver import SECRET, Receiver, until
 from tests.support.servers import KEEPS_ALL, Server, missing, redis_binary, valkey_binary
 from tests.support.soak import size
+from tests.web.notices.mail_server import LINK
 
 QUICK: dict[str, Any] = {"interval": 0.02, "max_wait": 0.05, "timeout": 2}
 
@@ -61,6 +62,26 @@ def test_a_login_on_a_new_device_is_sent_with_what_a_mail_to_the_user_needs(
         "name": "Ada", "aliases": ["ada@example.org"], "device": "laptop", "app": None, "os": None, "browser": "curl",
         "ip": "192.0.2.7", "place": None,
     }  # fmt: skip
+
+
+@on("valkey-sync")
+def test_a_webhook_has_the_link_of_a_notice_while_the_session_lives(p: P, receiver: Receiver, tmp_path: Path) -> None:
+    p.login("ada", device_id="device-phone")
+    hooks: dict[str, Any] = {"position": tmp_path / "hooks", "kinds": ["new_device", "kicked"], "notice_link": LINK}
+    with Webhooks(p, [receiver.url], SECRET, **hooks, **QUICK):
+        new = p.login("ada", device_id="device-laptop").session
+        until(lambda: len(receiver.taken) == 1)
+        assert p.answer_notice("ada", new.session_id, new.login_at, "not_me", until=time.time() + 60)
+        until(lambda: len(receiver.taken) == 2)
+    login, kick = receiver.taken
+    assert login["link"] == LINK.make("ada", new.session_id, new.login_at)
+    assert (kick["type"], kick["by"], "link" in kick) == ("kicked", "ada", False)
+    for number in (1, 2):
+        ended = p.login("ada", device_id=f"device-number-{number}").session
+        p.logout("ada", ended.session_id)
+    with Webhooks(p, [receiver.url], SECRET, **hooks, **QUICK):
+        until(lambda: len(receiver.taken) == 4)
+    assert {hook["link"] for hook in receiver.taken[2:]} == {None}
 
 
 @on("valkey-sync", "cluster-sync")

@@ -19,11 +19,11 @@ from presence_core.cli.commands import (
     sessions,
     statistics,
 )
-from presence_core.cli.commands.programs import completion, dashboard, demo, http_service, mirror
+from presence_core.cli.commands.programs import completion, dashboard, demo, http_service, mirror, notices
 from presence_core.cli.commands.staff import block_rules, blocks_and_audit, members
 
 MODULES: Final = (
     sessions, search, statistics, blocks_and_audit, block_rules, bulk_kick, privacy, members, health, maintenance,
-    reshard, http_service, dashboard, demo, mirror, import_export, completion,
+    reshard, http_service, dashboard, demo, mirror, notices, import_export, completion,
 )  # fmt: skip
 """In the order of ``presence --help``."""

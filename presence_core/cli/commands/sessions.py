@@ -1,4 +1,5 @@
-"""Sessions and how they ended: ``presence counts``, ``show``, ``watch``, ``ended``, ``login`` and ``logout``."""
+"""Sessions and how they ended: ``presence counts``, ``show``, ``sign-ins``, ``watch``, ``ended``, ``login`` and
+``logout``."""
 
 from __future__ import annotations
 
@@ -25,6 +26,9 @@ def session_columns(sessions: Sequence[Session]) -> dict[str, str]:
     return SESSION_COLUMNS | places
 
 
+_SIGN_IN_COLUMNS: Final = {
+    "LOGIN (UTC)": "at", "PLACE": "place", "DEVICE": "device", "APP": "app", "OS": "os", "BROWSER": "browser",
+}  # fmt: skip
 _ENDED_COLUMNS: Final = {
     "ENDED (UTC)": "at", "USER": "uid", "REASON": "reason", "CAUSE": "cause", "BY": "by", "WHY": "note",
     "SESSION": "session_id",
@@ -35,6 +39,8 @@ def add_commands(add_command: AddCommand) -> None:
     add_command("counts", _counts, "Count users and sessions online, and all logins and ends.")
     show = add_command("show", _show, "List one user's live sessions.")
     show.add_argument("uid")
+    sign_ins = add_command("sign-ins", _sign_ins, "List one user's latest logins, as long as keep_sign_ins keeps them.")
+    sign_ins.add_argument("uid")
     add_command("watch", _watch, "Print logins and ends as they happen, as JSON lines.", json=False)
     ended = add_command("ended", _ended, "List ended sessions and why they ended, newest end first.")
     ended.add_argument("uid", nargs="?", help="only sessions of this user")
@@ -96,6 +102,16 @@ def _show(presence: Presence, args: argparse.Namespace) -> int:
     ]
     print_result(args, sessions, records_table(session_columns(sessions), sessions) if sessions else offline)
     return 0 if sessions else 1
+
+
+def _sign_ins(presence: Presence, args: argparse.Namespace) -> int:
+    found = presence.sign_ins(args.uid)
+    none = [
+        f"No login of {args.uid} is stored.",
+        "The site stores logins only if PRESENCE_KEEP_SIGN_INS says for how many days.",
+    ]
+    print_result(args, found, records_table(_SIGN_IN_COLUMNS, found) if found else none)
+    return 0 if found else 1
 
 
 def _watch(presence: Presence, args: argparse.Namespace) -> int:

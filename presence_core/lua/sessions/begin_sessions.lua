@@ -6,23 +6,29 @@
 -- include: facets
 -- include: sessions/addresses
 -- include: search/session_ids
+-- include: login/sign_ins
 -- KEYS: 1 sessions 2 deadlines 3 users 4 people 5 events 6 totals 7 meta 8 addresses 9 facets 10 labels 11 words
---       12 block_rules 13 ids 14… of each row: user, record, block, failures of the user
+--       12 block_rules 13 ids 14… of each row: user, record, block, failures of the user; then, where sign-ins are
+--       kept, of each row the user's sign-ins
 -- ARGV: 1 now|'' 2 events to keep 3 record TTL 0|1 4 max sessions 5 label limit 6 index the addresses 0|1 7 number of
---       labels 8… id and text of each; then of each row: core without its login time, login at|'' and last seen|''
---       (imported), digest of the session id|'' (not indexed), methods|'', declared attributes (facets.lua), place, how
---       many words the further fields of the record take, these, number of entries of the index of words, the entries
+--       labels 8 whether sign-ins are kept 0|1 9… id and text of each label; then of each row: core
+--       without its login time, login at|'' and last seen|'' (imported), digest of the session id|'' (not indexed),
+--       methods|'', declared attributes (facets.lua), place, how many words the further fields of the record take,
+--       these, number of entries of the index of words, the entries; then, where sign-ins are kept, of each row for
+--       how many ms, and its text in the sign-in history, one a line
 -- returns: of each row login and last seen, ms, 8 bytes each, or zeros: it needs a decision. '' if nothing was done
 local sessions, deadlines, users, people, events, totals, meta_key, addresses, facets, labels, words, block_rules, ids =
   unpack(KEYS, 1, 13)
-local now, most_events, ttl, most_sessions, most_labels, index_addresses, label_count = unpack(ARGV, 1, ARGS)
+local now, most_events, ttl, most_sessions, most_labels, index_addresses, label_count, keep_sign_ins =
+  unpack(ARGV, 1, ARGS)
 now = clock(now)
 
 -- Where one of these is of a foreign type, login.lua says so.
 if foreign('ZCARD', people, 'ZCARD', words) then return '' end
 local first_row = ARGS + 1 + 2 * label_count
 local refs = {}
-for key = 15, #KEYS, 4 do refs[(key - 11) / 4] = string.sub(KEYS[key], #sessions + 1) end -- T:session:<ref>
+local last_key = keep_sign_ins == '0' and #KEYS or 13 + (#KEYS - 13) / 5 * 4
+for key = 15, last_key, 4 do refs[(key - 11) / 4] = string.sub(KEYS[key], #sessions + 1) end -- T:session:<ref>
 local listed = redis.pcall('ZMSCORE', sessions, unpack(refs))
 local meta = redis.pcall('HMGET', meta_key, 'revoked', 'floor', 'recount', 'rules')
 local texts, new_labels = read_labels(labels, {unpack(ARGV, ARGS + 1, first_row - 1)}, tonumber(most_labels))
@@ -73,7 +79,7 @@ end
 if all_or_nothing(add_to_lists) then return '' end
 
 -- Nothing below can fail.
-local sums = {}
+local sums, history = {}, keep_sign_ins == '1' and sign_in_history()
 for _, row in ipairs(plain) do
   local record, declared = KEYS[row.key + 1], declared_members(facets, row.declared)
   local fields = {'s', ms(row.seen), 'c', row.core, unpack(ARGV, row.first_field, row.last_field)}
@@ -87,6 +93,10 @@ for _, row in ipairs(plain) do
   if ttl == '1' then redis.call('PEXPIREAT', record, row.login + (row.absolute + 86400) * 1000) end
   redis.call('SADD', KEYS[row.key], string.sub(row.ref, #row.uid + 2))
   if row.id_digest ~= '' then add_session_id(ids, sessions, row.id_digest, row.login) end
+  if history then
+    local number = (row.key - 10) / 4
+    history.note(now, KEYS[last_key + number], row.login, 0, ARGV[#ARGV - #refs + number], row.is_imported)
+  end
   add_facets(sums, {[R.core] = row.core, [R.declared] = declared, [R.place] = row.place}, 1)
 end
 change_facets(facets, sums)

@@ -21,7 +21,7 @@ local given_now, packed_policy, uid, end_reason, cause, by, note_id, note, messa
   recorded_by, began, mode, number_of_records = unpack(ARGV, 1, ARGS)
 local now, policy, user = clock(given_now), read_policy(packed_policy), user_keys(uid, 14)
 local revoked, revoked_at = watermark(k.meta)
-local action = cause == 'idp_logout' and cause or end_reason == 'kicked' and 'kick'
+local action = ({idp_logout = 'idp_logout', denied = 'deny_login'})[cause] or end_reason == 'kicked' and 'kick'
 local is_audited = recorded_by == 'audit' and action
 local sids = mode == 'one' and {ARGV[ARGS + 1]} or redis.call('SMEMBERS', user.live)
 user.card = mode == 'one' and redis.call('SCARD', user.live) or #sids

@@ -10,6 +10,7 @@
 -- include: sessions/list_on_behalf
 -- include: sessions/authentication
 -- include: login/odd_login
+-- include: login/sign_ins
 -- include: failures
 -- include: staff/audit_entry
 -- include: search/session_ids
@@ -17,7 +18,7 @@
 -- KEYS: 1-13 Shard.lists 14 labels 15 words 16 block 17-20 Shard.of_user 21 record 22 block_rules 23 ids
 --       24 idp 25 failed 26 failures of the user 27 failed_from 28 known devices 29 place of the last login (of a login
 --       that names its device, or has a place); or 28 audit 29 sessions on behalf of users (of a login on behalf of the
---       user)
+--       user); 30 the user's sign-ins, where they are kept
 -- ARGV: 1 now|'' 2 policy 3 uid 4 sid 5 digest of the secret 6 idle s 7 absolute s 8 packed address, as recorded
 --       9 client label 10 client text 11 agent label 12 agent text 13 label limit 14 device
 --       15 max sessions 16 max per device|0 17 replace|reject 18 login at|'' 19 last seen|'' (imported)
@@ -25,8 +26,9 @@
 --       indexed) 23 methods|'' (authentication.lua) 24 JSON of what may be odd (odd_login.lua)|'' 25 place|''
 --       26 the whole address, for block rules 27 pass|refuse: a login without one while a rule names a network
 --       28 when the identity provider ends it, ms|'' 29 its link to index|'' 30 what to note if it is refused
---       (include/failures.lua)|'' (imported, on behalf of the user) 31 how many words the further fields of the record
---       take, these, then the user's entries of the index of words
+--       (include/failures.lua)|'' (imported, on behalf of the user) 31 for how many ms the sign-in is kept, and its
+--       text in the history, one a line|'' (not kept) 32 how many words the further fields of the record take, these,
+--       then the user's entries of the index of words
 -- returns: {'ok', last seen, core, {sids that a limit ended}, {sids found past their deadline, ended as expired},
 --          {h, q}, o|'', u|'', 1 if it has no address while a rule names a network, guesses since the login before} or
 --          {'limit'|'device_limit'|'no_address'|'ended'|'expired'} (1 behind 'ended': see sessions/validate.lua) or
@@ -36,7 +38,7 @@ local labels, words, block, _, _, _, _, record, block_rules, ids, idp, failed, f
   unpack(KEYS, 14, 27)
 local given_now, packed_policy, uid, sid, digest, idle, absolute, ip, client_id, client_text,
   agent_id, agent_text, max_labels, device, max_sessions, max_per_device, on_limit, given_login, given_seen, declared,
-  index_address, id_digest, methods, packed_odd, place, full_ip, no_address, idp_end, link, failure,
+  index_address, id_digest, methods, packed_odd, place, full_ip, no_address, idp_end, link, failure, sign_in,
   number_of_words =
   unpack(ARGV, 1, ARGS)
 local first_field = ARGS + 1
@@ -146,6 +148,9 @@ if idp_end_field ~= '' then
   fields[#fields + 1], fields[#fields + 2] = 'u', idp_end_field
 end
 redis.call('HSET', record, unpack(fields))
+if sign_in ~= '' and not is_repeat then
+  sign_in_history().note(now, KEYS[30], login, string.byte(odd_field) or 0, sign_in, given_login ~= '')
+end
 if policy.ttl and not is_repeat then
   redis.call('PEXPIREAT', record, ms(login + (absolute_s + 86400) * 1000))
 end

@@ -7,18 +7,20 @@ run on each server: a proxy may refuse what the server would permit.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from presence_core.errors import CorruptData, Unavailable
 from presence_core.keyspace import slot
-from presence_core.models import Health, NodeHealth, SentinelHealth, moment, stored_number
+from presence_core.models import Health, NodeHealth, SentinelHealth, moment, stored_number, text
 from presence_core.operations.context import Context
 from presence_core.operations.layout import load
 from presence_core.operations.maintenance import leader
 from presence_core.operations.maintenance.health_rules import HealthFacts, ListLengths, judge
 from presence_core.operations.maintenance.server_rules import is_too_old
+from presence_core.operations.notices.report import notices
 from presence_core.operations.search import live_counts
 from presence_core.operations.search.rebuild import drifted
 from presence_core.operations.server_info import ServerInfo
@@ -45,6 +47,12 @@ NO_ADDRESS_MS: Final = 86_400_000
 MOST_SHARDS: Final = 8
 LOOKED_AT: Final = 10
 """Records of each of so many shards that are looked for."""
+
+SIGN_INS_LOOKED_AT: Final = 20
+"""Users of each of so many shards, online and offline, whose sign-in histories are measured."""
+
+KEY_BYTES: Final = 80
+"""What a key takes next to its name and its value, about (docs/capacity.md)."""
 
 Clock = Callable[[], float]
 """Passed by the client: operations read no clock."""
@@ -208,6 +216,8 @@ def _read_data(ctx: Context, facts: HealthFacts, server_of: Callable[[str], str]
     facts.users, facts.sessions, facts.swept_at = counts.users, counts.sessions, counts.swept_at
     facts.worker, facts.knows_worker = (yield from leader.status(ctx)), True
     facts.lag = (yield from leader.lag(ctx, now)) / 1000
+    with contextlib.suppress(Unavailable):  # an ACL user of an earlier version may not read that key
+        facts.notices = yield from notices(ctx)
     names = ("ended_from", "no_address", "no_address_at")
     marks = yield [command(s.meta, "HMGET", s.meta, *names, lenient=True) for s in shards]
     numbers = [[stored_number(mark) for mark in of_shard or [None] * len(names)] for of_shard in marks]
@@ -216,6 +226,7 @@ def _read_data(ctx: Context, facts: HealthFacts, server_of: Callable[[str], str]
     )
     recent = [count or 0 for _, count, at in numbers if at is not None and now - at < NO_ADDRESS_MS]
     facts.logins_without_address = sum(recent)
+    yield from _measure_sign_ins(ctx, facts)
     facts.drifted = {shard.index for shard in (yield from drifted(shards))}
 
 
@@ -238,6 +249,24 @@ def _look_at_records(ctx: Context, facts: HealthFacts) -> Op[None]:
     tags = [s.tag for s, refs in zip(shards, listed, strict=True) for _ in refs or ()]
     found = yield [command(tag, "EXISTS", key) for tag, key in zip(tags, keys, strict=True)]
     facts.records_looked_at, facts.records_missing = len(found), found.count(0)
+
+
+def _measure_sign_ins(ctx: Context, facts: HealthFacts) -> Op[None]:
+    """Estimate what sign-in histories take in memory, from those of a few users."""
+    if not ctx.settings.keep_sign_ins:
+        return
+    lists = [key for s in ctx.keys.shards for key in (s.users, s.people)]
+    lengths = yield [command(key, "ZCARD", key, lenient=True) for key in lists]
+    shards = ctx.keys.shards[:MOST_SHARDS]
+    sampled = lists[: 2 * len(shards)]
+    drawn = yield [command(key, "ZRANDMEMBER", key, SIGN_INS_LOOKED_AT, lenient=True) for key in sampled]
+    uids = [[*(users or ()), *(people or ())] for users, people in zip(drawn[::2], drawn[1::2], strict=True)]
+    keys = [s.sign_ins(text(uid)) for s, of_shard in zip(shards, uids, strict=True) for uid in of_shard]
+    values = (yield [command(key, "GET", key, lenient=True) for key in keys]) if keys else []
+    sizes = [len(value) + len(key.encode()) + KEY_BYTES for key, value in zip(keys, values, strict=True) if value]
+    if sizes:
+        facts.sign_ins_of = round(sum(length or 0 for length in lengths) * len(sizes) / len(keys))
+        facts.sign_in_bytes = round(sum(sizes) / len(sizes))
 
 
 def _examine(ctx: Context, facts: HealthFacts) -> Op[None]:

@@ -13,12 +13,14 @@ from presence_core.models import (
     Finding,
     Health,
     NodeHealth,
+    NoticeReport,
     SentinelHealth,
     Spread,
     WorkerStatus,
     moment,
     no_worker,
 )
+from presence_core.operations.maintenance.notice_rules import of_notices
 from presence_core.operations.maintenance.server_rules import of_sentinels, of_servers
 from presence_core.scripts import script
 from presence_core.settings import Settings
@@ -83,6 +85,9 @@ class HealthFacts:
     swept_at: datetime | None = None
     sentinels: SentinelHealth | None = None
     ended_complete_since: datetime | None = None
+    sign_ins_of: int = 0  #: how many users have a sign-in history, estimated
+    sign_in_bytes: int = 0  #: what a history takes in memory, estimated
+    notices: NoticeReport | None = None
     logins_without_address: int = 0  #: while a block rule named a network
 
     @property
@@ -100,6 +105,7 @@ def judge(facts: HealthFacts) -> Health:
         *of_sentinels(nodes, facts.sentinels),
         *_of_data(facts),
         *_of_worker(facts),
+        *of_notices(facts.notices),
         *_of_spread(facts, nodes),
     ]
     return Health(
@@ -120,6 +126,7 @@ def judge(facts: HealthFacts) -> Health:
         swept_at=facts.swept_at,
         sentinels=facts.sentinels,
         ended_complete_since=facts.ended_complete_since,
+        sign_ins_memory=facts.sign_ins_of * facts.sign_in_bytes or None,
     )
 
 
@@ -144,6 +151,7 @@ def _of_data(facts: HealthFacts) -> Iterator[Finding]:
         yield Finding("warning", "data", text, advice)
     yield from _of_losses(facts)
     yield from _of_addresses(facts)
+    yield from _of_sign_ins(facts)
     if facts.indexes is not None:
         yield from _of_indexes(facts, facts.indexes)
     if facts.ended_complete_since is not None:
@@ -160,6 +168,17 @@ def _of_addresses(facts: HealthFacts) -> Iterator[Finding]:
             f"{facts.logins_without_address:,} logins came without a readable address, the latest within a day: block "
             "rules of networks could not match them.",
             "Set trusted_proxies and address_from of the site's Rules, or no_address to refuse such logins.",
+        )
+
+
+def _of_sign_ins(facts: HealthFacts) -> Iterator[Finding]:
+    if facts.sign_ins_of:
+        megabytes = facts.sign_ins_of * facts.sign_in_bytes / 1e6
+        yield Finding(
+            "ok",
+            "sign-ins",
+            f"The sign-in histories of about {facts.sign_ins_of:,} users take about {megabytes:,.1f} MB, "
+            f"{facts.sign_in_bytes:,} bytes each.",
         )
 
 

@@ -124,7 +124,7 @@ def _find_outdated(ctx: Context, shards: list[Shard]) -> Op[dict[Shard, scripts.
     shortest = min((seconds for seconds in kept(settings).values() if seconds), default=0)
     cap = -(-settings.max_ended // len(ctx.keys.shards))
     replies = yield [
-        call_of(scripts.FIND_OUTDATED, (s.people, s.ended), given_now=ctx.now, keep_people=settings.keep_people,
+        call_of(scripts.FIND_OUTDATED, (s.people, s.ended), given_now=ctx.now, keep_people=settings.people_kept,
                 cap=cap, shortest=shortest, record_prefix=s.record_prefix, limit=REMOVE_BATCH, random=ctx.random())
         for s in shards
     ]  # fmt: skip
@@ -154,7 +154,7 @@ def _remove_call(
     words: list[bytes | int] = []
     for uid in found.uids:
         words += (uid, len(index_entries[shard, uid]), *index_entries[shard, uid])
-    keep = ctx.settings.keep_people
+    keep = ctx.settings.people_kept
     return call_of(
         scripts.REMOVE_OUTDATED, [*lists, *people, *records], ctx.now, keep, len(found.uids), *words, *found.refs
     )

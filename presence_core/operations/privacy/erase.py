@@ -137,6 +137,7 @@ def _erase_round(ctx: Context, shard: Shard, person: Identity, before: EraseRepo
         command(viewers, "UNLINK", viewers),
         command(top, "UNLINK", top),
         command(shard.remarked, "ZREM", shard.remarked, person.uid),
+        command(shard.notice_queue, "ZREM", shard.notice_queue, person.uid),
     ]
     yield from _erase_failures(ctx, shard, person, found)
     for any_shard in ctx.keys.shards:

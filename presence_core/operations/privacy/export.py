@@ -9,8 +9,10 @@ from presence_core import validation as check
 from presence_core.keyspace import Shard, split_ref
 from presence_core.models import ApprovalRequest, Page, SavedItem, moment, plain, stored_number, text
 from presence_core.models.places import read_place
+from presence_core.operations import sign_ins
 from presence_core.operations.context import Context
 from presence_core.operations.failures import listing
+from presence_core.operations.notices import queue
 from presence_core.operations.search.live_counts import count_call
 from presence_core.operations.sessions import read, tombstones
 from presence_core.operations.staff import approvals, audit, blocks, remarks, saved_items
@@ -36,6 +38,7 @@ def export_person(ctx: Context, uid: object) -> Op[dict[str, Any]]:
         "ended": (
             yield from _all_pages(lambda cursor: tombstones.ended(ctx, owner, None, None, None, None, 1000, cursor))
         ),
+        "sign_ins": (yield from sign_ins.history(ctx, owner)),
         "failed_logins": (
             yield from _all_pages(
                 lambda cursor: listing.failed_logins(ctx, owner, None, None, None, None, 1000, cursor)
@@ -46,6 +49,7 @@ def export_person(ctx: Context, uid: object) -> Op[dict[str, Any]]:
         "saved": (yield from _saved(ctx, owner)),
         "remarks": (yield from remarks.remarks(ctx, owner, remarks.MAX_REMARKS)),
         "requests": (yield from _requests(ctx, owner)),
+        "notices": (yield from queue.read_stored(ctx, owner)),
     }
     return {
         "uid": owner,

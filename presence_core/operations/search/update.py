@@ -215,7 +215,7 @@ def _person_call(ctx: Context, s: Shard, uid: str, names: NewNames, session_ids:
         UPDATE_PERSON, keys, *words, *session_ids,
         given_now=ctx.now,
         uid=uid,
-        keep=ctx.settings.keep_people + 86_400,
+        keep=ctx.settings.people_kept + 86_400,
         name=name,
         aliases=aliases,
         stamp=stamp,

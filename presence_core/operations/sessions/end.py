@@ -54,7 +54,7 @@ def logout_others(ctx: Context, uid: object, session_id: object, other: object) 
     yield CHECKED
     request = EndRequest("logout", "self", owner)
     if ends is not None:
-        return (yield from _kick_one(ctx, owner, ends, request)).kicked
+        return (yield from kick_one(ctx, owner, ends, request)).kicked
     return (yield from _kick_all(ctx, owner, request, [stays])).kicked
 
 
@@ -81,7 +81,7 @@ def kick(
     sid = None if session_id is None else check.session_id(session_id)
     kept = check.kept_ids(keep, sid)
     request = EndRequest.kick(by, reason, message, ticket, block_for)
-    return _kick_all(ctx, owner, request, kept) if sid is None else _kick_one(ctx, owner, sid, request)
+    return _kick_all(ctx, owner, request, kept) if sid is None else kick_one(ctx, owner, sid, request)
 
 
 @checked_first
@@ -122,8 +122,8 @@ def _watermark(ctx: Context, at: int | None) -> Op[int]:
     return min(at - 1, now)
 
 
-def _kick_one(ctx: Context, uid: str, sid: str, request: EndRequest) -> Op[KickResult]:
-    """One round trip: a session past its deadline ends as expired, any other is kicked and gets its tombstone."""
+def kick_one(ctx: Context, uid: str, sid: str, request: EndRequest) -> Op[KickResult]:
+    """End one session. One round trip: past its deadline it ends as expired, else as asked, and gets its tombstone."""
     check_capacity(ctx)
     shard = ctx.shard(uid)
     reply, replicas = yield from _end(ctx, shard, request.end_one(ctx, shard, uid, sid))

@@ -11,7 +11,8 @@ from hashlib import blake2b
 from typing import Final
 
 from presence_core.keyspace import Shard
-from presence_core.models import NO_LABEL, Session
+from presence_core.models import NO_LABEL, Session, sign_in_text
+from presence_core.models.places import read_place
 from presence_core.operations.context import Context
 from presence_core.operations.failed_login_row import packed_failure
 from presence_core.operations.known_devices import digests
@@ -20,6 +21,7 @@ from presence_core.operations.sessions.validate import secret_digest
 from presence_core.schema.record import SessionRow
 from presence_core.scripts.calls import Call, call_of, later
 from presence_core.scripts.sessions import BEGIN_SESSIONS, LOGIN, LoginReply, RefusedReply
+from presence_core.settings import DAY, Settings
 from presence_core.text.search_text import entries, id_digest
 from presence_core.text.user_agents import families
 from presence_core.validation import is_mirrored
@@ -78,7 +80,8 @@ def _login_call(ctx: Context, s: Shard, row: LoginRow, secret: bytes) -> Call:
     (client_id, client_text), (agent_id, agent_text) = labels_of(row)
     fields = row.given_words()
     keys = (*s.lists, s.labels, s.words, s.block(row.uid), *s.of_user(row.uid), s.record(row.uid, row.session_id),
-            s.block_rules, s.ids, s.idp, s.failed, s.failures(row.uid), s.failed_from, *_odd_keys(s, row))  # fmt: skip
+            s.block_rules, s.ids, s.idp, s.failed, s.failures(row.uid), s.failed_from,
+            *_optional_keys(ctx, s, row))  # fmt: skip
     return call_of(
         LOGIN, keys, *fields, *entries(ctx.cache.indexes, row.uid, row.name, row.aliases),
         given_now=ctx.now,
@@ -109,6 +112,7 @@ def _login_call(ctx: Context, s: Shard, row: LoginRow, secret: bytes) -> Call:
         full_ip=row.ip,
         no_address=settings.no_address,
         idp_end=str(row.idp_end),
+        sign_in=_sign_in(settings, row),
         failure=_failure(ctx, row),
         link=row.idp if "idp" in ctx.cache.indexes else "",
         number_of_words=str(len(fields)),
@@ -122,10 +126,22 @@ def _failure(ctx: Context, row: LoginRow) -> bytes:
     return packed_failure(ctx, row.recorded_ip, row.place, row.app, row.user_agent)
 
 
-def _odd_keys(s: Shard, row: LoginRow) -> tuple[str, ...]:
+def _optional_keys(ctx: Context, s: Shard, row: LoginRow) -> tuple[str, ...]:
     if row.on_behalf_by:
         return s.audit, s.on_behalf
-    return (s.known(row.uid), s.place(row.uid)) if row.device_id or row.place else ()
+    odd = s.known(row.uid), s.place(row.uid)
+    if ctx.settings.keep_sign_ins:
+        return *odd, s.sign_ins(row.uid)
+    return odd if row.device_id or row.place else ()
+
+
+def _sign_in(settings: Settings, row: LoginRow) -> bytes:
+    """For how many ms the sign-in is kept, and its text; empty if it is not, or is one of staff on behalf of the
+    user."""
+    if not settings.keep_sign_ins or row.on_behalf_by:
+        return b""
+    text = sign_in_text(read_place(row.place), row.device, row.app, row.app_version, *families(row.user_agent))
+    return b"%d\n%b" % (settings.keep_sign_ins * DAY * 1000, text)
 
 
 def _odd(ctx: Context, row: LoginRow) -> str:
@@ -182,6 +198,9 @@ class BeginCall:
             digest = id_digest(row.session_id, len(ctx.keys.shards)) if "uid" in ctx.cache.indexes else ""
             rows += (attempt.core, str(row.login_at), str(row.last_seen), digest, row.authentication, row.facets,
                      row.place, str(len(fields)), *fields, str(len(words)), *words)  # fmt: skip
+        if settings.keep_sign_ins:
+            keys += (s.sign_ins(attempt.row.uid) for attempt in self.attempts)
+            rows += (_sign_in(settings, attempt.row) for attempt in self.attempts)
         labels.pop((NO_LABEL, b""), None)
         return call_of(
             BEGIN_SESSIONS, keys, *(word for label in labels for word in label), *rows,
@@ -192,6 +211,7 @@ class BeginCall:
             most_labels=str(MAX_LABELS),
             index_addresses="1" if "ip" in ctx.cache.indexes else "0",
             label_count=str(len(labels)),
+            keep_sign_ins="1" if settings.keep_sign_ins else "0",
         )  # fmt: skip
 
 

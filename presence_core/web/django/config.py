@@ -26,6 +26,7 @@ from presence_core.web.middleware.request_check import RequestChecker
 from presence_core.web.rules import Rules
 
 if TYPE_CHECKING:
+    from presence_core.web.notices.link import NoticeLink
     from presence_core.web.your_devices.answers import DeviceAnswers
 
 YEAR: Final = 365 * 86_400
@@ -156,6 +157,14 @@ def get_presence() -> Presence:
     """The Presence of this process, for the site's own views: who is online, a user's devices."""
     presence: Presence = config().presence
     return presence
+
+
+def notice_link(url: str, days: int = 7) -> NoticeLink:
+    """The link of notices to the page of ``web.django.your_devices``. url: such as
+    "https://shop.example/devices/notice". It needs the extra ``devices``."""
+    from presence_core.web.notices.link import NoticeLink
+
+    return NoticeLink(url=url, key=config().your_devices.options.key, days=days)
 
 
 def fresh_presence() -> Presence:

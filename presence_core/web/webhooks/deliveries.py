@@ -21,6 +21,8 @@ from presence_core.models import AuditEntry, Ended, Event, Session, plain
 from presence_core.models.choices import ODD_LOGINS
 from presence_core.schema.endings import END_REASONS, EventKind
 from presence_core.schema.endings import WebhookKind as Kind
+from presence_core.web.notices.kinds import KINDS
+from presence_core.web.notices.link import NoticeLink
 from presence_core.web.webhooks.position import SLACK, Delivery, Position
 
 BATCH: Final = 100
@@ -61,7 +63,10 @@ def begin_now(presence: Presence, position: Position) -> None:
 class DeliveryReader:
     """Reads what comes after a position, oldest first."""
 
-    def __init__(self, presence: Presence, position: Position, kinds: Collection[str]) -> None:
+    def __init__(
+        self, presence: Presence, position: Position, kinds: Collection[str], notice_link: NoticeLink | None = None
+    ) -> None:
+        self._notice_link = notice_link
         self._presence = presence
         self._position = position
         self._kinds = kinds
@@ -109,6 +114,10 @@ class DeliveryReader:
             body |= {"uid": event.uid, "session_id": event.session_id, "message": message}
         elif event.kind in _ODD:
             body |= {"uid": event.uid, "session_id": event.session_id} | _login_of(event, record)
+            if self._notice_link is not None and event.kind in KINDS:
+                is_live = isinstance(record, Session)
+                link = self._notice_link.make(event.uid, event.session_id, event.at) if is_live else None
+                body["link"] = link
         return Delivery(body, event.cursor)
 
     def _from_audit(self) -> list[Delivery]:

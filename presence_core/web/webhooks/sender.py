@@ -15,6 +15,7 @@ from presence_core.errors import InvalidArgument, PresenceError
 from presence_core.fork_safety import renew_in_child
 from presence_core.logs import OutageLog, fields
 from presence_core.schema.endings import WebhookKind as Kind
+from presence_core.web.notices.link import NoticeLink
 from presence_core.web.webhooks.deliveries import DeliveryReader, begin_now
 from presence_core.web.webhooks.lanes import Lanes, parts_of
 from presence_core.web.webhooks.position import Delivery, Position
@@ -45,6 +46,9 @@ class Webhooks:
     in_flight: how many deliveries a URL gets at a time, 1…64. Those about one user come in order, and those about all
     users (revoked, gap) after all before them; 1 keeps the order of all. A receiver that takes 20 ms for each gets 8 in
     these 20 ms.
+
+    notice_link: new_device, distant and after_failures have a field ``link``, on which the user answers whether it was
+    them: see ``presence_core.web.notices``. It is null if the session has ended.
     """
 
     def __init__(
@@ -60,6 +64,7 @@ class Webhooks:
         give_up: float = 86_400.0,
         interval: float = 0.5,
         in_flight: int = 8,
+        notice_link: NoticeLink | None = None,
     ) -> None:
         if not isinstance(presence, Presence):
             raise InvalidArgument("presence", "must be a Presence", "wrong_type")
@@ -68,7 +73,9 @@ class Webhooks:
         if not isinstance(position, str | PathLike) or not str(position):
             raise InvalidArgument("position", "must be a directory")
         self._post = SignedPost(secret, timeout=timeout, max_wait=max_wait, give_up=give_up)
-        self._presence = presence
+        if notice_link is not None and not isinstance(notice_link, NoticeLink):
+            raise InvalidArgument("notice_link", "must be a NoticeLink", "wrong_type")
+        self._presence, self._notice_link = presence, notice_link
         self._interval = check.duration("interval", interval, 0.01, 60)
         self._in_flight = check.whole("in_flight", in_flight, 1, 64)
         self._stopping = threading.Event()
@@ -154,7 +161,7 @@ class Webhooks:
     # -- one thread for each URL ---------------------------------------------------------------------------------------
 
     def _serve(self, url: str, position: Position) -> None:
-        reader = DeliveryReader(self._presence, position, self._kinds)
+        reader = DeliveryReader(self._presence, position, self._kinds, self._notice_link)
         outages = OutageLog(log, "webhooks", "webhooks wait for Redis: %(error)s",
                             "webhooks are read again after %(seconds).1f s")  # fmt: skip
         while not self._stopping.is_set():

@@ -22,7 +22,8 @@ from presence_core.errors import CorruptData, InvalidArgument, OutcomeUnknown, U
 from presence_core.models import Session
 from presence_core.text.languages import accepted, match, tag_of
 from presence_core.web.middleware.refusals import stale
-from presence_core.web.your_devices import json_answers, refusals
+from presence_core.web.notices.link import LinkKeys
+from presence_core.web.your_devices import json_answers, notice_page, refusals
 from presence_core.web.your_devices.csrf import is_same_origin, is_token, make_token
 from presence_core.web.your_devices.device_list import MAX_ENDED, DeviceList, DevicesPage, is_support, list_devices
 from presence_core.web.your_devices.exchange import DeviceRequest, DeviceResponse
@@ -71,6 +72,7 @@ class DeviceAnswers:
         self.options = options
         self._handle_key = derive_key(options.secret, "handle")
         self._csrf_key = derive_key(options.secret, "csrf")
+        self.link_keys = LinkKeys(options.secret)
         self._limit = RateLimitItemPerMinute(options.per_minute)
         self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
         whole_page = options.template is None
@@ -117,9 +119,9 @@ class DeviceAnswers:
         """Whether the token is one for this session."""
         return is_token(self._csrf_key, session.ref, token, time.time())
 
-    def seconds_to_wait(self, session: Session) -> int | None:
-        """Count a request of this session. None: it is within the limit."""
-        return None if self._limiter.hit(self._limit, session.ref) else self._limit.get_expiry()
+    def seconds_to_wait(self, caller: str) -> int | None:
+        """Count a request of this session, or address. None: it is within the limit."""
+        return None if self._limiter.hit(self._limit, caller) else self._limit.get_expiry()
 
     def page_response(
         self, language: str, content: Content, status: int = 200, csrf: str = "",
@@ -150,12 +152,15 @@ class _Answering:
     def respond(self) -> ClientCalls[DeviceResponse]:
         request = self._request
         path = request.path.rstrip("/")
-        allowed = _API.get(path) if request.is_api else "GET, HEAD, POST" if not path else None
+        is_notice = path == notice_page.PATH
+        allowed = _API.get(path) if request.is_api else "GET, HEAD, POST" if not path or is_notice else None
         if allowed is None:
             raise _Refused(refusals.no_such_page(self.t))
         method = "GET" if request.method == "HEAD" else request.method
         if method not in allowed:
             raise _Refused(refusals.wrong_method(self.t, "GET, HEAD" if allowed == "GET" else allowed))
+        if is_notice:
+            return (yield from self._notice(method))
         session = self._session()
         if method == "GET":
             return (yield from self._show(session))
@@ -173,17 +178,44 @@ class _Answering:
             raise _Refused(refusals.not_signed_in(self.t))
         if is_support(session):
             raise _Refused(refusals.support_session(self.t))
-        seconds = self._site.seconds_to_wait(session)
+        seconds = self._site.seconds_to_wait(session.ref)
         if seconds is not None:
             raise _Refused(refusals.too_many(self.t, seconds))
         return session
+
+    # -- the link of a notice ------------------------------------------------------------------------------------------
+
+    def _notice(self, method: str) -> ClientCalls[DeviceResponse]:
+        """Ask whether a login was the user's, or take the answer. The link says who answers, so no session is needed.
+        GET changes nothing: programs that check mails follow links."""
+        request, options = self._request, self._site.options
+        ip = request.verdict.ip
+        seconds = self._site.seconds_to_wait(f"notice {ip}") if ip else None
+        if seconds is not None:
+            raise _Refused(refusals.too_many(self.t, seconds))
+        if method == "POST":
+            self._check_origin()
+        form = request.form() if method == "POST" else None
+        answer = notice_page.answer_of(form)
+        if method == "POST" and answer is None:
+            raise _Refused(refusals.malformed(self.t))
+        found = yield from notice_page.find(self._site.link_keys, request.query_value("t"))
+        if found is None:
+            raise _Refused(refusals.useless_link(self.t))
+        if answer is None:
+            return self._page(notice_page.question(self.t, found, options.notice_block))
+        if not (yield from notice_page.give_answer(found, answer, options.notice_block)):
+            raise _Refused(refusals.useless_link(self.t))
+        link = self._sign_in_link(self.t.gettext("Sign in"))
+        return self._page(notice_page.thanks(self.t, answer, link))
 
     # -- show ----------------------------------------------------------------------------------------------------------
 
     def _show(self, this: Session) -> ClientCalls[DeviceResponse]:
         sessions = yield lambda p: p.sessions(this.uid)
         ended = yield lambda p: p.ended(this.uid, limit=MAX_ENDED)
-        shown = list_devices(this, sessions, ended.items, ended.as_of, self._site.handle(this))
+        sign_ins = yield lambda p: p.sign_ins(this.uid)
+        shown = list_devices(this, sessions, ended.items, ended.as_of, self._site.handle(this), sign_ins)
         csrf = self._site.csrf(this)
         if self._request.is_api:
             return self._json(json_answers.list_body(self.t, shown, csrf))
@@ -269,7 +301,9 @@ class _Answering:
         if self._request.is_api:
             body = json_answers.problem_body(refusal, self._sign_in_url())
             return self._json(body, refusal.status, json_answers.PROBLEM, headers=refusal.headers)
-        link = (self.t.gettext("Back to your devices"), HERE) if refusal.way == "back" else None
+        is_notice = self._request.path.rstrip("/") == notice_page.PATH
+        devices = self._request.page_path if is_notice else HERE
+        link = (self.t.gettext("Back to your devices"), devices) if refusal.way == "back" else None
         if refusal.way == "sign_in":
             again = refusal.code == "authentication_too_old"
             link = self._sign_in_link(self.t.gettext("Sign in again") if again else self.t.gettext("Sign in"))

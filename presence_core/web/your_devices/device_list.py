@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, TypedDict
 
-from presence_core.models import Ended, EndReason, Session
+from presence_core.models import Ended, EndReason, Session, SignIn
 from presence_core.models.sessions import Record
 from presence_core.schema.endings import WHY, Why
 
@@ -16,6 +16,9 @@ MAX_SHOWN: Final = 100
 
 MAX_ENDED: Final = 10
 """Ended sessions on a page."""
+
+SIGN_INS_OF: Final = timedelta(days=30)
+"""How far back the sign-ins on a page go."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +52,17 @@ class PastDevice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PastSignIn:
+    """A sign-in whose session is not shown any more."""
+
+    name: str | None  #: of the device, as the site named it at login
+    browser: str | None  #: family
+    os: str | None  #: family
+    place: str | None  #: city and country, if known
+    signed_in: datetime  #: when
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceList:
     """All that the page shows of a visitor."""
 
@@ -56,6 +70,7 @@ class DeviceList:
     more: int  #: other devices that are not shown
     ended: tuple[PastDevice, ...]  #: the latest first
     now: datetime  #: by the clock of Redis
+    sign_ins: tuple[PastSignIn, ...] = ()  #: of the last 30 days, if the site keeps them; the latest first
 
     @property
     def others(self) -> int:
@@ -77,7 +92,12 @@ class DevicesPage:
 
 
 def list_devices(
-    this: Session, sessions: Sequence[Session], ended: Sequence[Ended], now: datetime, handle_of: Callable[[str], str]
+    this: Session,
+    sessions: Sequence[Session],
+    ended: Sequence[Ended],
+    now: datetime,
+    handle_of: Callable[[str], str],
+    sign_ins: Sequence[SignIn] = (),
 ) -> DeviceList:
     """The list of the user of ``this`` session. ``handle_of`` makes the handle of a session id."""
     others = [session for session in sessions if session.session_id != this.session_id]
@@ -85,19 +105,37 @@ def list_devices(
     here = next((session for session in sessions if session.session_id == this.session_id), this)
     shown = [here, *others[: MAX_SHOWN - 1]]
     return DeviceList(
-        devices=tuple(
-            Device(
-                handle=handle_of(session.session_id),
-                is_this=session is here,
-                last_active=session.last_seen,
-                signed_in=session.login_at,
-                **_client(session),
-            )
-            for session in shown
-        ),
+        devices=tuple(device_of(session, handle_of(session.session_id), is_this=session is here) for session in shown),
         more=len(others) + 1 - len(shown),
         ended=tuple(_past(end) for end in ended),
         now=now,
+        sign_ins=_other_sign_ins(sign_ins, [*sessions, *ended], now),
+    )
+
+
+def _other_sign_ins(sign_ins: Sequence[SignIn], shown: Sequence[Record], now: datetime) -> tuple[PastSignIn, ...]:
+    known = {record.login_at for record in shown}
+    return tuple(
+        PastSignIn(
+            name=sign_in.device,
+            browser=sign_in.browser,
+            os=sign_in.os,
+            place=(sign_in.place.words if sign_in.place else "") or None,
+            signed_in=sign_in.at,
+        )
+        for sign_in in sign_ins
+        if sign_in.at not in known and now - sign_in.at < SIGN_INS_OF
+    )
+
+
+def device_of(session: Session, handle: str, *, is_this: bool = False) -> Device:
+    """A live session, as the page shows it."""
+    return Device(
+        handle=handle,
+        is_this=is_this,
+        last_active=session.last_seen,
+        signed_in=session.login_at,
+        **_client(session),
     )
 
 

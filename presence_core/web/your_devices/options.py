@@ -48,7 +48,11 @@ class DeviceOptions:
     policy: str | None = None
     """Content-Security-Policy of the pages; ``{style}`` in it is replaced by the source of ``DevicesPage.style``. None:
     nothing but our own style; with a ``template``, the site's own files. No inline script runs in either."""
-    per_minute: int = 60  #: requests of one session in a minute, in this process; 1…10,000
+    notice_block: int | None = None
+    """Seconds for which a user may not log in after they answered a notice with "this was not me". None: they may, so
+    that a person who opens a stolen mail cannot lock the user out."""
+    per_minute: int = 60
+    """Requests of one session in a minute, in this process; for the link of a notice, of one address. 1…10,000."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.key, str | bytes) or len(self.secret) < SHORTEST_KEY:
@@ -65,6 +69,8 @@ class DeviceOptions:
         check.callback("template", self.template)
         if self.policy is not None and not (isinstance(self.policy, str) and re.fullmatch(r"[ -~]+", self.policy)):
             raise InvalidArgument("policy", "must be a Content-Security-Policy in one line")
+        if self.notice_block is not None:
+            check.seconds("notice_block", self.notice_block)
         check.whole("per_minute", self.per_minute, 1, 10_000)
 
     @property

@@ -8,7 +8,7 @@ from html import escape as e
 from typing import Final, Literal, NamedTuple
 
 from presence_core.schema.endings import Why
-from presence_core.web.your_devices.device_list import Device, DeviceList, DevicesPage, PastDevice
+from presence_core.web.your_devices.device_list import Device, DeviceList, DevicesPage, PastDevice, PastSignIn
 
 Done = Literal["device", "others"]
 """What the visitor has just done."""
@@ -63,6 +63,9 @@ def list_content(t: NullTranslations, shown: DeviceList, csrf: str, done: Done |
     if shown.ended:
         parts.append(_tag("h2", t.gettext("Recently signed out")))
         parts.append(_list(*(_past(t, device) for device in shown.ended)))
+    if shown.sign_ins:
+        parts.append(_tag("h2", t.gettext("Other sign-ins of the last 30 days")))
+        parts.append(_list(*(_sign_in(t, sign_in) for sign_in in shown.sign_ins)))
     return _content(title, parts)
 
 
@@ -86,6 +89,32 @@ def message_content(title: str, sentence: str, link: tuple[str, str] | None = No
     if link is not None:
         parts.append(f'<p class="row">{_link(*link, "button main")}</p>')
     return _content(title, parts)
+
+
+def notice_content(t: NullTranslations, device: Device, *, may_block: bool) -> Content:
+    """The question whether a login was the user's, with a form for each answer, sent to the address of the page."""
+    title = t.gettext("Was this you?")
+    name, software = names_of(t, device)
+    since = e(t.gettext("Signed in since %(time)s")) % {"time": _time(device.signed_in)}
+    denied = t.gettext(
+        "If it was not you, this device is signed out, and your other devices must sign in again. Then change your "
+        "password."
+    )
+    blocked = t.gettext("You cannot sign in again for some time, so that no one else can.") if may_block else ""
+    parts = [
+        _tag("h1", title),
+        _tag("p", t.gettext("Someone signed in to your account:")),
+        _list(_item(name, [e(software), _place(device), since], "")),
+        _tag("p", " ".join(filter(None, (denied, blocked)))),
+        f'<div class="row">{_answer("not-me", t.gettext("This was not me"), " class=main")}'
+        f"{_answer('me', t.gettext('This was me'))}</div>",
+    ]
+    return _content(title, parts)
+
+
+def _answer(answer: str, label: str, attributes: str = "") -> str:
+    button = _tag("button", label, attributes)
+    return f'<form method="post"><input type="hidden" name="answer" value="{answer}">{button}</form>'
 
 
 def _content(title: str, parts: list[str]) -> Content:
@@ -135,7 +164,12 @@ def _past(t: NullTranslations, device: PastDevice) -> str:
     return _item(name, [e(software), _place(device), e(why_sentence(t, device.why)), _time(device.ended)], "", message)
 
 
-def _place(device: Device | PastDevice) -> str:
+def _sign_in(t: NullTranslations, sign_in: PastSignIn) -> str:
+    name, software = names_of(t, sign_in)
+    return _item(name, [e(software), _place(sign_in), _time(sign_in.signed_in)], "")
+
+
+def _place(device: Device | PastDevice | PastSignIn) -> str:
     """Where it was signed in. The words may be in another direction of writing than the page."""
     return f"<bdi>{e(device.place)}</bdi>" if device.place else ""
 
@@ -145,9 +179,9 @@ def _item(name: str, lines: list[str], behind: str, inside: str = "") -> str:
     return f"<li><div><strong><bdi>{e(name)}</bdi></strong>{spans}{inside}</div>{behind}</li>\n"
 
 
-def names_of(t: NullTranslations, device: Device | PastDevice) -> tuple[str, str]:
+def names_of(t: NullTranslations, device: Device | PastDevice | PastSignIn) -> tuple[str, str]:
     """The device as the site named it at login, and its software, such as "Firefox on Windows" (text)."""
-    if device.is_support:
+    if not isinstance(device, PastSignIn) and device.is_support:
         return t.gettext("Support session"), ""
     software = device.browser or device.os or ""
     if device.browser and device.os:
@@ -189,5 +223,6 @@ def why_sentence(t: NullTranslations, why: Why) -> str:
         "support": t.gettext("Signed out by support."),
         "account": t.gettext("Signed out because of a change to your account."),
         "provider": t.gettext("Signed out by the service with which you had signed in."),
+        "not_me": t.gettext("Signed out because you said that it was not you."),
         "ended": t.gettext("Signed out."),
     }[why]

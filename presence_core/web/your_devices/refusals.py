@@ -62,6 +62,15 @@ def no_such_device(t: NullTranslations) -> Refusal:
     return Refusal(404, "unknown_device", t.gettext("Nothing was changed"), sentence)
 
 
+def useless_link(t: NullTranslations) -> Refusal:
+    """The answer to each link of a notice that opens nothing, whatever the reason is."""
+    sentence = t.gettext(
+        "It was used already, is too old, or the device has been signed out. See your devices, and change your "
+        "password if you do not know one of them."
+    )
+    return Refusal(404, "unknown_device", t.gettext("This link can no longer be used"), sentence)
+
+
 def no_such_page(t: NullTranslations) -> Refusal:
     return Refusal(
         404, "not_found", t.gettext("Page not found"), t.gettext("There is no page at this address."), "none"

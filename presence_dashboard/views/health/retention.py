@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from presence_core import Settings
+from presence_core.settings import DAY
 from presence_dashboard import texts
 from presence_dashboard.format import number
 
@@ -16,10 +17,12 @@ def retention_rows(settings: Settings) -> list[tuple[str, str, str]]:
         seconds: int = getattr(settings, name)
         return texts.retention_for(seconds) if seconds else texts.RETENTION_NONE
 
-    days = settings.truncate_addresses_after
+    days, sign_ins = settings.truncate_addresses_after, settings.keep_sign_ins
     special = {
         "idle_timeout": texts.retention_live(duration("idle_timeout"), duration("absolute_timeout")),
         "truncate_addresses_after": texts.RETENTION_NOT_TRUNCATED if days is None else texts.retention_truncated(days),
+        "keep_people": texts.retention_for(settings.people_kept) if settings.people_kept else texts.RETENTION_NONE,
+        "keep_sign_ins": texts.retention_for(sign_ins * DAY) if sign_ins else texts.RETENTION_NONE,
         "max_events": texts.retention_latest(number(settings.max_events)),
         "keep_audit": texts.retention_both(duration("keep_audit"), number(settings.max_audit)),
         "": texts.RETENTION_UNTIL_REMOVED,

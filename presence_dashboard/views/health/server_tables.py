@@ -113,7 +113,7 @@ def worker_facts(health: Health) -> dict[str, str]:
 
 def data_facts(health: Health) -> dict[str, str]:
     """Labels and values of the stored data."""
-    inconsistent = health.disagreeing
+    inconsistent, sign_ins = health.disagreeing, health.sign_ins_memory
     return {
         texts.SESSIONS: value_or_dash(health.sessions, number),
         texts.USERS: value_or_dash(health.users, number),
@@ -130,6 +130,7 @@ def data_facts(health: Health) -> dict[str, str]:
         texts.HEALTH_ENDED: texts.HEALTH_ENDED_ALL
         if health.ended_complete_since is None
         else texts.health_ended_since(time_of_day(health.ended_complete_since)),
+        **({texts.HEALTH_SIGN_INS: size(sign_ins)} if sign_ins else {}),
         texts.HEALTH_SCHEMA: value_or_dash(health.schema, str),
     }
 

@@ -152,8 +152,8 @@ def _choice(field: str, label: str, options: dict[str, str]) -> str | None:
 
 
 def _hows() -> dict[str, str]:
-    """The reasons of an end, and the cause that staff look for by itself."""
-    return {**texts.HISTORY_HOWS, history_query.BY_PROVIDER: texts.HISTORY_ACTS[history_query.BY_PROVIDER]}
+    """The reasons of an end, and the causes that staff look for by themselves."""
+    return {**texts.HISTORY_HOWS, **{cause: texts.HISTORY_CAUSE_CHOICES[cause] for cause in history_query.CAUSES}}
 
 
 def _period(chosen: str, paged: PagedList[Any]) -> Period:

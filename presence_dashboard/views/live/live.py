@@ -10,7 +10,7 @@ from typing import Final
 import pyarrow as pa  # type: ignore[import-untyped]  # comes with Streamlit, ships no types
 import streamlit as st
 
-from presence_core import Counts, Presence, Sample, WorkerStatus
+from presence_core import Counts, Presence, Sample, Unavailable, WorkerStatus
 from presence_core.models.history import ends_of
 from presence_dashboard import access, texts
 from presence_dashboard.components.figures import metric, show_placeholder
@@ -43,6 +43,9 @@ _WHOLE: Final = "live-whole-run"
 _LISTED: Final = "live-listed-span"
 _SLOW: Final = 59.5
 """Seconds for which samples of an earlier day are shared. They do not change."""
+
+_NOTICES: Final = 29.5
+"""Seconds for which the number of users who have denied a login is shared."""
 
 
 def page() -> None:
@@ -171,6 +174,19 @@ def _freshness() -> None:
         st.warning(texts.live_no_worker(span((now() - worker.beat).total_seconds()) if worker else None))
     for alert in worker.alerts if worker else ():
         st.warning(texts.live_alert(alert))
+    denied = shared("denied-logins", _denied_logins, keep=_NOTICES).value
+    if denied:
+        st.warning(texts.live_denied(denied))
+
+
+def _denied_logins(presence: Presence) -> int:
+    """Users who have said today or yesterday that a login was not theirs."""
+    try:
+        return presence.notices().not_me_today
+    except Unavailable as error:
+        if error.code != "NOPERM":  # an ACL user of an earlier version may not read that key
+            raise
+        return 0
 
 
 # -- The chart ---------------------------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ def page() -> None:
     else:
         settings = open_store().presence.settings
         longest = max(kept(settings).values())
-        none = texts.person_none(name(cut(wanted, 60)), settings.keep_people // DAY, longest // DAY)
+        none = texts.person_none(name(cut(wanted, 60)), settings.people_kept // DAY, longest // DAY)
         _failed_names(wanted, actor)
         _note("no-match", texts.PERSON_NONE_TITLE, none, wanted)
 

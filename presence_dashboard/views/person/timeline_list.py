@@ -7,7 +7,7 @@ from typing import Final
 
 import streamlit as st
 
-from presence_core import AuditEntry, AuditFact, Ended, Session
+from presence_core import AuditEntry, AuditFact, Ended, Session, SignIn
 from presence_dashboard import failure_facts, texts, ticket_links
 from presence_dashboard.components import session_facts
 from presence_dashboard.data.browser_tab import this_tab, zone
@@ -85,12 +85,16 @@ def _headline(event: TimelineEvent, known: dict[str, Session | Ended], actor: Ac
     if event.kind == "login" and first is not None:
         live = f" {texts.PERSON_LIVE}" if isinstance(first, Session) else ""
         return texts.happened_login(session_facts.device(first, actor)) + live
+    if event.sign_in is not None:
+        return texts.happened_login(session_facts.device(event.sign_in, actor))
     if isinstance(first, Ended):
         return _end(event, first, known, actor)
     entry = event.entry
     by = name(cut((entry.by if entry else None) or texts.NO_VALUE, 60))
     action = entry.action if entry else texts.NO_VALUE
-    return texts.happened_staff(action if action in texts.HISTORY_ACTS else name(cut(action, 60)), by)
+    happened = texts.happened_staff(action if action in texts.HISTORY_ACTS else name(cut(action, 60)), by)
+    about = known.get(entry.session_id or "") if entry and action == "confirm_login" else None
+    return texts.labelled(happened, session_facts.device(about, actor)) if about else happened
 
 
 def _end(event: TimelineEvent, first: Ended, known: dict[str, Session | Ended], actor: Actor) -> str:
@@ -124,10 +128,10 @@ def _details(event: TimelineEvent, actor: Actor) -> list[str]:
     if event.failure is not None:
         return [line] if (line := failure_facts.details(event.failure, actor)) else []
     first, entry = next(iter(event.records), None), event.entry
+    if event.sign_in is not None:
+        return _sign_in(event.sign_in, actor)
     if event.kind == "login" and first is not None:
-        origin = [session_facts.client(first), session_facts.app(first), session_facts.address(first, actor)]
-        parts = [isolated(part) for part in origin if part]
-        return [" · ".join(parts)] if parts else []
+        return _one_line(session_facts.client(first), session_facts.app(first), session_facts.address(first, actor))
     ended = first if isinstance(first, Ended) else None
     ticket = _ticket(event)
     facts = {
@@ -138,6 +142,21 @@ def _details(event: TimelineEvent, actor: Actor) -> list[str]:
         texts.LABEL_LOGGED_IN: _origin(ended) if ended is not None and len(event.records) == 1 else None,
     }
     return [texts.labelled(label, session_facts.lines(value)) for label, value in facts.items() if value]
+
+
+def _sign_in(sign_in: SignIn, actor: Actor) -> list[str]:
+    flags = {"new_device": sign_in.new_device, "distant": sign_in.distant, "after_failures": sign_in.after_failures}
+    return _one_line(
+        session_facts.client(sign_in),
+        session_facts.app(sign_in),
+        session_facts.place(sign_in, actor),
+        *(texts.FLAG_WORDS[flag] for flag, is_so in flags.items() if is_so),
+    )
+
+
+def _one_line(*parts: str | None) -> list[str]:
+    known = [isolated(part) for part in parts if part]
+    return [" · ".join(known)] if known else []
 
 
 def _ticket(event: TimelineEvent) -> str | None:

@@ -15,9 +15,11 @@ from redis._parsers.commands import CommandsParser
 
 from presence_core import LastSeenTracker, MinuteSetTracker, Presence, SessionFilter, Settings, Unavailable, Worker
 from presence_core.client import reshard
+from presence_core.operations.notices import queue
 from tests.conftest import Bed, on
 from tests.support.cheap_work import READ
 from tests.support.fair_clock import PATIENT
+from tests.support.notices import claim, finish, queue_notice
 from tests.support.place_file import write_place_file
 
 ACL_PAGE = Path(__file__).parents[3] / "docs/run/acl.md"
@@ -189,7 +191,9 @@ def _refused(bed: Bed, calls: dict[str, Callable[[], Any]]) -> None:
 def test_the_sites_user_records_logins_but_no_data_of_staff_and_workers(bed: Bed, tmp_path: Path) -> None:
     staff = bed.connect()
     places = str(write_place_file(tmp_path / "places.mmdb"))
-    p = _as(bed, "site", max_sessions=2, max_sessions_per_device=1, place_file=places, rotate_grace=30)
+    p = _as(
+        bed, "site", max_sessions=2, max_sessions_per_device=1, place_file=places, rotate_grace=30, keep_sign_ins=30
+    )
     login = p.login("ada", device="phone", user_agent="curl/8", name="Ada", ip="192.0.2.1", attributes={"a": 1})
     p.login_many([{"uid": "ada", "device": "phone"}, {"uid": "bob"}, {"uid": "bob"}, {"uid": "bob"}])
     assert not p.validate(login.token)
@@ -202,8 +206,15 @@ def test_the_sites_user_records_logins_but_no_data_of_staff_and_workers(bed: Bed
     assert p.validate(login.token, ip="192.0.2.7")
     for ip, device_id in (("192.0.2.7", "device-1"), ("203.0.113.7", "device-2")):
         far = p.login("zoe", ip=ip, device_id=device_id).session
+        time.sleep(0.002)  # a login of the same millisecond is no previous one
     assert far.distant
-    assert p.kick("zoe", by="zoe", reason="test").count == 2
+    assert p.sign_ins("zoe")[0].distant
+    assert p.previous_login("zoe", far.session_id) == p.sign_ins("zoe")[1]
+    queue_notice(p, far)
+    assert claim(p, "zoe").notice == p.notices_of("zoe")[0]
+    assert p.answer_notice("zoe", far.session_id, far.login_at, "not_me", until=time.time() + 60, block_for=1)
+    assert p.notices().counts["not_me"] == 1
+    assert p.kick("zoe", by="zoe", reason="test").count == 1
     assert p.heartbeat("eve", login.session.session_id)
     assert p.heartbeats([login.session.ref, "nobody:session-1"]) == ["nobody:session-1"]
     assert p.validate_session("eve", login.session.session_id)
@@ -254,7 +265,9 @@ def test_a_user_who_may_not_read_the_workers_lead_goes_on_without(bed: Bed) -> N
 
 @on("valkey-sync", "redis7-sync")
 def test_the_worker_can_do_its_duties_but_begin_no_session(bed: Bed) -> None:
-    site = bed.connect(idle_timeout=60)
+    site = bed.connect(idle_timeout=60, keep_sign_ins=30)
+    old = {"uid": "u0", "login_at": time.time() - 2 * 86_400, "absolute_timeout": 3 * 86_400}
+    site.login_many([old], imported=True)
     site.login_many({"uid": f"u{n}", "name": f"N {n}", "ip": "192.0.2.1", "user_agent": "curl/8"} for n in range(20))
     site.kick("u1", by="staff", reason="test")
     site.block("u2", by="staff", reason="test", duration=1)
@@ -263,7 +276,7 @@ def test_the_worker_can_do_its_duties_but_begin_no_session(bed: Bed) -> None:
     times = site.start_timeouts(
         SessionFilter(name_prefix="n 4"), idle_timeout=50, by="staff", reason="test", expected=1
     )
-    p = _as(bed, "worker", idle_timeout=60, truncate_addresses_after=0)
+    p = _as(bed, "worker", idle_timeout=60, truncate_addresses_after=0, keep_sign_ins=1)
     worker = Worker(p)
     for _ in range(2):
         for duty in worker._duties:
@@ -277,9 +290,13 @@ def test_the_worker_can_do_its_duties_but_begin_no_session(bed: Bed) -> None:
     changed = site.job(times.id)
     assert changed is not None
     assert (changed.state, changed.kicked, site.sessions("u4")[0].idle_timeout) == ("done", 1, 50)
+    queue_notice(p, site.sessions("u5")[0])
+    assert finish(p, claim(p, "u5"))
+    p.internal.run(queue.note_turn(p.internal.context, {"sent": 1}, None))
     bed.time.set(bed.time.ms + 3_600_000)  # for the site's client; the worker does not find the layout itself
     p.internal.context.now = site.context.now
     assert p.sweep().expired == 18
+    assert len(site.sign_ins("u0")) == 1, "the older one is trimmed"
     worker._leave()
     login = {"name": "Ada", "user_agent": "curl/8"}
     _refused(bed, {"login": lambda: p.login("ada"), "login_many": lambda: p.login_many([{"uid": "ada", **login}])})
@@ -314,6 +331,8 @@ def test_a_dashboard_viewer_can_read_everything_and_change_nothing(bed: Bed) -> 
     assert p.preview_block_rule(network="192.0.2.0/24").people == 1
     assert {entry.action for entry in p.audit()} >= {"kick", "block"}
     assert p.events()
+    assert p.notices().turn_at is None
+    assert p.notices_of("ada") == []
     assert p.job(job.id)
     assert len(p.jobs()) == 1
     assert p.preview_kick(asked).total == 0

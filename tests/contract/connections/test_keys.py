@@ -12,15 +12,17 @@ from typing import Any
 import pytest
 from redis.crc import key_slot
 
-from presence_core import CorruptData, InvalidArgument, LoginRefused, SessionFilter, Worker
+from presence_core import CorruptData, InvalidArgument, LoginRefused, NoticeAnswer, SessionFilter, Worker
 from presence_core.client import reshard
 from presence_core.keyspace import Keyspace
 from presence_core.operations.maintenance import history
 from presence_core.operations.mirror import copies, reports
+from presence_core.operations.notices import queue
 from presence_core.scripts import EVERY
 from tests.conftest import Bed, every_backend, every_topology, on
 from tests.support.facade import P
 from tests.support.monitor import Line, Monitor
+from tests.support.notices import claim, finish, queue_notice
 from tests.support.place_file import write_place_file
 from tests.support.soak import size
 
@@ -37,7 +39,7 @@ WRITERS = {script.name for script in EVERY if script.command == "EVALSHA"} - TRA
 MOVERS = {name for name in WRITERS if name.startswith("reshard/")}
 
 SETTINGS: dict[str, Any] = {"max_sessions": 3, "max_sessions_per_device": 2, "max_events": 100, "facets": ("plan",),
-                            "truncate_addresses_after": 0, "rotate_grace": 30}  # fmt: skip
+                            "truncate_addresses_after": 0, "rotate_grace": 30, "keep_sign_ins": 1}  # fmt: skip
 
 
 def _everything(p: P) -> None:
@@ -152,6 +154,7 @@ def _everything(p: P) -> None:
     p.add_remark("u6", "refunds", by="staff")
     p.remarks()
     p.remarks_among(["a:{b}", "u6"])
+    _notices(p)
     wish: dict[str, Any] = {"filter": SessionFilter(uid="a:{b}"), "by": "staff", "reason": "why", "sessions": 1}
     p.answer_request(p.ask_approval(network="::1", **wish).id, "refuse", by="eve", word="No.")
     p.answer_request(approved := p.ask_approval(**wish).id, "approve", by="eve")
@@ -197,6 +200,25 @@ def _everything(p: P) -> None:
     p.advance(8 * 86400)
     p.approval_requests()
     p.sweep()
+
+
+ANSWERS: tuple[NoticeAnswer, ...] = ("me", "not_me")
+
+
+def _notices(p: P) -> None:
+    sessions = [p.login("u7").session for _ in range(3)]
+    for session in sessions:
+        queue_notice(p, session)
+    run, ctx = p.internal.run, p.internal.context
+    run(queue.due(ctx, 10))
+    finish(p, claim(p, "u7"))
+    finish(p, claim(p, "u7"), "waiting", 1)
+    run(queue.note_turn(ctx, {"sent": 1, "unsure": 1}, "away"))
+    run(queue.note_turn(ctx, {}, None))
+    p.notices()
+    for session, answer in zip(sessions, ANSWERS, strict=False):
+        p.notice_is_open("u7", p.notices_of("u7")[0].id)
+        assert p.answer_notice("u7", session.session_id, session.login_at, answer, until=p.clock.now.timestamp() + 9e5)
 
 
 def _bulk_kicks(p: P) -> None:
@@ -382,7 +404,7 @@ def test_a_long_random_run_leaves_only_documented_keys(bed: Bed, raw: Any, tmp_p
     tag = re.compile(rb"^\{" + re.escape(bed.namespace.encode()) + rb"(:\d+:\d+)?\}:")
     assert all(tag.match(key) for keys in families.values() for key in keys)
     # Every key of a session, text or device expires, so nothing accumulates without a sweep.
-    for family in ("session:", "note:", "devices:", "ended:", "person:", "history:", "job:"):
+    for family in ("session:", "note:", "devices:", "signins:", "ended:", "person:", "history:", "job:"):
         assert all(raw.ttl(key) > 0 for key in families.get(family, [])), family
     listed = sum(raw.zcard(key) for key in families["sessions"])
     assert (

@@ -37,6 +37,8 @@ CALLS: dict[str, Callable[[P, str], Any]] = {
     "update_session": lambda p, t: p.update_session("ada", "session-1", name="New", device="watch", attributes={}),
     "update_person": lambda p, t: p.update_person("bob", name="Bob", aliases=["bob@example.org"]),
     "require_sign_in": lambda p, t: p.require_sign_in("cat", message="hello", **SAID),
+    "answer_notice": lambda p, t: p.answer_notice("bob", "session-3", 1.0, "me", until=4e9),
+    "deny a notice": lambda p, t: p.answer_notice("bob", "session-3", 2.0, "not_me", until=4e9),
     "change_timeouts": lambda p, t: p.change_timeouts("bob", idle_timeout=60, **SAID),
     "change_timeouts_where": lambda p, t: p.change_timeouts_where(
         SessionFilter(uid="bob"), idle_timeout=60, expected=9, **SAID
@@ -71,6 +73,8 @@ CALLS: dict[str, Callable[[P, str], Any]] = {
     "remarks": lambda p, t: p.remarks(),
     "top_people": lambda p, t: p.top_people(),
     "remarks_among": lambda p, t: p.remarks_among(["ada"]),
+    "notices": lambda p, t: p.notices(),
+    "notices_of": lambda p, t: p.notices_of("bob"),
     "names_of": lambda p, t: p.names_of(["bob"]),
     "did_you_mean": lambda p, t: p.did_you_mean("bobb"),
     "online_users": lambda p, t: p.online_users(),

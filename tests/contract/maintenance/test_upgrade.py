@@ -23,6 +23,7 @@ from presence_core.operations import layout as layout_operations
 from tests.conftest import Bed, on
 from tests.golden.namespace import SETTINGS as GOLDEN
 from tests.support.facade import P
+from tests.support.notices import queue_notice
 from tests.support.programs.earlier import comparable
 
 SUPPORT = Path(__file__).parents[2] / "support"
@@ -388,6 +389,23 @@ def test_an_earlier_version_knows_the_newest_token_alone_and_a_change_of_its_own
 
 
 @on("valkey-sync", "redis7-sync")
+def test_an_earlier_version_reads_an_end_that_the_user_asked_for_and_leaves_notices_alone(
+    p: P, earlier: Earlier
+) -> None:
+    p.freeze()
+    login = p.login("ada", session_id="session-1")
+    notice = queue_notice(p, login.session)
+    earlier.sweep()
+    assert p.notices_of("ada") == [notice]
+    assert p.answer_notice("ada", "session-1", login.session.login_at, "not_me", until=p.clock.now.timestamp() + 60)
+    assert earlier.validate(login.token) is False
+    assert earlier.sessions("ada") == []
+    earlier.login("ada", session_id="session-2")
+    assert [ended.cause for ended in p.ended("ada")] == ["denied"]
+    assert p.repair().repaired == 0
+
+
+@on("valkey-sync", "redis7-sync")
 def test_an_earlier_version_uses_the_timeouts_that_staff_changed(p: P, earlier: Earlier) -> None:
     p.freeze()
     theirs = earlier.login("ada", device="phone", idle_timeout=600, absolute_timeout=7200)
@@ -479,6 +497,41 @@ def test_an_earlier_version_leaves_failed_sign_ins_as_they_are(p: P, earlier: Ea
     p.erase("ada", **WHY)
     assert p.failed_logins().items == []
     assert p.repair().repaired == 0
+
+
+def test_a_login_of_an_earlier_version_is_in_no_sign_in_history_and_is_a_previous_login(
+    p: P, bed: Bed, earlier: Earlier
+) -> None:
+    on = bed.connect(keep_sign_ins=30)
+    on.freeze()
+    first = on.login("ada", device="desk").session
+    on.advance(1)
+    earlier.login("ada", device="phone")
+    on.advance(1)
+    last = on.login("ada", device="tablet").session
+    previous = on.previous_login("ada", last.session_id)
+    assert previous is not None
+    assert previous.device == "phone"
+    assert [sign_in.device for sign_in in on.sign_ins("ada")] == ["tablet", "desk"]
+    earlier.kick("ada", **WHY)
+    earlier.sweep()
+    assert [sign_in.at for sign_in in on.sign_ins("ada")] == [last.login_at, first.login_at]
+    earlier.erase("ada", **WHY)
+    assert on.sign_ins("ada"), "docs/run/upgrade.md: an earlier version does not know them"
+    on.erase("ada", **WHY)
+    assert on.sign_ins("ada") == []
+
+
+def test_a_history_begins_with_the_first_login_after_an_upgrade(today: P, bed: Bed) -> None:
+    p = bed.connect(**SETTINGS, keep_sign_ins=30)
+    before = today.list_sessions(limit=1).items[0]
+    assert p.sign_ins(before.uid) == []
+    p.advance(1)
+    session = p.login(before.uid, device="new").session
+    assert [sign_in.at for sign_in in p.sign_ins(before.uid)] == [session.login_at]
+    previous = p.previous_login(before.uid, session.session_id)
+    assert previous is not None
+    assert (previous.at, previous.device) == (before.login_at, before.device)
 
 
 @on("valkey-sync", "redis7-sync")

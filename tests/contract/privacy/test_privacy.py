@@ -28,6 +28,7 @@ from presence_core.scripts.calls import Op
 from presence_core.scripts.privacy import REWRITE_STREAM
 from tests.conftest import Bed, every_topology, on
 from tests.support.facade import Clock, P, sync_facade
+from tests.support.notices import queue_notice
 from tests.support.place_file import city, write_place_file
 from tests.support.servers import KEEPS_ALL, Server, missing, redis_binary, valkey_binary, wait_for
 
@@ -37,7 +38,7 @@ CITY, FAR_CITY = "Quillville", "Farquill"
 SAID: dict[str, Any] = {"by": "staff", "reason": f"{NAME} ({UID}) wrote from {FOUR}.", "ticket": "T-9"}
 TEST: dict[str, Any] = {"by": "staff", "reason": "test"}
 PHONE = "Vantongeren's telephone"
-SETTINGS: dict[str, Any] = {"max_sessions": 3, "max_sessions_per_device": 2, "facets": ("mail",)}
+SETTINGS: dict[str, Any] = {"max_sessions": 3, "max_sessions_per_device": 2, "facets": ("mail",), "keep_sign_ins": 90}
 
 
 @pytest.fixture
@@ -102,6 +103,7 @@ def _live_a_life(p: P) -> list[str]:
         p.login_failed(who, why="wrong_password", ip=SIX)
     p.login_failed("bob", why="wrong_password", ip="192.0.2.1")
     p.add_remark(UID, f"{NAME} calls about refunds", by="staff")
+    queue_notice(p, p.sessions(UID)[0])
     assert len(p.sessions(UID)) == 3
     p.block(UID, **SAID)
     return sids
@@ -144,7 +146,8 @@ def test_an_erased_person_is_in_no_byte_of_any_key(p: P, bed: Bed) -> None:
     assert families >= {
         b"sessions", b"deadlines", b"users", b"user", b"session", b"devices", b"ended", b"labels", b"note", b"events",
         b"audit", b"block", b"blocks", b"job", b"denied", b"words", b"addresses", b"facets", b"person",
-        b"known", b"place", b"on_behalf", b"idp", b"remarks", b"remarked",
+        b"known", b"place", b"signins", b"on_behalf", b"idp", b"remarks", b"remarked", b"notices",
+        b"notice_queue",
     }  # fmt: skip
     full_table = {"C", "A"}  # only where the label table is full
     assert _fields_with_traces(bed, sids) | full_table == {field.letter for field in FIELDS if field.person}
@@ -687,7 +690,10 @@ def test_an_export_has_all_data_of_one_person_and_none_of_others(p: P) -> None:
     actions = {"kick", "block", "unblock", "denied", "login_on_behalf", "add_remark"}
     assert {entry["action"] for entry in out["audit"]} == actions
     assert [remark["text"] for remark in out["remarks"]] == [f"{NAME} calls about refunds"]
+    assert [(notice["kinds"], notice["state"]) for notice in out["notices"]] == [(["new_device"], "waiting")]
     assert [event["kind"] for event in out["events"]].count("login") == len(sids)
+    assert len(out["sign_ins"]) == len(sids) - 1, "without the login on behalf of them"
+    assert {CITY, FAR_CITY} < {(sign_in["place"] or {}).get("city") for sign_in in out["sign_ins"]}
     assert out["person"]["online"]
     assert [failure["why"] for failure in out["failed_logins"]] == ["wrong_password"] * 3
     assert out["cut"] == []

@@ -18,6 +18,7 @@ from presence_core.operations.sessions import end
 from presence_core.scripts.calls import Call
 from tests.conftest import Bed, family, on, together
 from tests.support.facade import P
+from tests.support.notices import queue_notice
 from tests.support.place_file import write_place_file
 from tests.support.servers import wait_for
 
@@ -30,6 +31,8 @@ AS_THEY_ARE = {
     "devices:",
     "known:",
     "place:",
+    "signins:",
+    "failed:",
     "ended:",
     "person:",
     "block:",
@@ -39,6 +42,7 @@ AS_THEY_ARE = {
     "running",
     "saved",
     "remarks:",
+    "notices:",
     "approvals",
     "staff",
 }
@@ -50,17 +54,19 @@ DIVIDED = {
     "people",
     "blocks",
     "closing",
+    "failed",
     "labels",
     "audit",
     "on_behalf",
     "remarked",
+    "notice_queue",
 }
 SUMMED = {"totals", "meta"}
 EVERYWHERE = {"block_rules"}
 OF_A_SHARD = (b"retold", b"confirmed", b"indexes", b"no_address", b"no_address_at")
 """Fields of meta that are not copied."""
 REBUILT = {"words", "addresses", "facets", "ids", "idp"}
-STAYS_BEHIND = {"rotated:", "events", "retold:", "recount", "counted", "moved"}
+STAYS_BEHIND = {"rotated:", "events", "retold:", "recount", "counted", "moved", "failed_names", "failed_names:", "failed_from"}
 
 
 @pytest.fixture(autouse=True)
@@ -88,6 +94,10 @@ def _leave_a_trace_everywhere(p: P, bed: Bed) -> None:
     p.block("u3", **SAID, duration=3600)
     for uid in ("u3", "u4"):
         p.add_remark(uid, "a remark", by="staff")
+    for who in ("u3", "u6", "a typed name"):
+        p.login_failed(who, why="wrong_password", ip="198.51.100.7")
+    for uid in ("u3", "u6", "b1"):
+        queue_notice(p, p.sessions(uid)[0])
     p.add_block_rule(network="192.0.2.0/24", **SAID, expected=0)
     p.kick_where(SessionFilter(device="bulk"), **SAID, expected=4)
     p.rotate(p.login("late", device="bulk").token)
@@ -188,7 +198,7 @@ def test_every_family_of_keys_is_copied_from_one_shard_to_four_and_back_or_docum
     assert _documented() == AS_THEY_ARE | DIVIDED | SUMMED | EVERYWHERE | REBUILT | STAYS_BEHIND
     places = str(write_place_file(tmp_path / "places.mmdb"))
     p = bed.connect(shards=1, max_sessions_per_device=3, rotate_grace=30, truncate_addresses_after=0,
-                    place_file=places)  # fmt: skip
+                    place_file=places, keep_sign_ins=90)  # fmt: skip
     _leave_a_trace_everywhere(p, bed)
     there = _by_family(bed, 1)
     assert there.keys() == _documented() - {"running"}, "there is something of everything"

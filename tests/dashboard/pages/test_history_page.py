@@ -98,6 +98,13 @@ def test_ended_sessions_are_found_by_person_staff_reason_and_how(app: AppTest, p
     presence.provider_logout("https://idp.example", session="one", by="Okta", issued_at=time.time())
     app.selectbox(key="history-how").select("idp_logout").run()
     assert column(app, "uid") == ["max"]
+    denied = presence.login("zoe").session
+    presence.answer_notice("zoe", denied.session_id, denied.login_at, "not_me", until=time.time() + 60)
+    app.selectbox(key="history-how").select("denied").run()
+    assert column(app, "uid") == ["zoe"]
+    app.button_group(key="history-view").set_value("staff").run()
+    app.selectbox(key="history-act").select("deny_login").run()
+    assert column(app, "action") == [texts.HISTORY_ACTS["deny_login"]]
 
 
 def test_a_link_opens_a_view_with_its_filters(app: AppTest, presence: Presence) -> None:

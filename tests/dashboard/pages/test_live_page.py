@@ -84,6 +84,18 @@ def test_a_count_above_its_limit_is_shown(app: AppTest, presence: Presence) -> N
     assert [warning.value for warning in app.warning] == [text]
 
 
+def test_users_who_denied_a_login_are_counted(app: AppTest, presence: Presence) -> None:
+    worker = Worker(presence)
+    worker._turn()
+    for login in log_in(presence, 2):
+        session = login.session
+        presence.answer_notice(session.uid, session.session_id, session.login_at, "not_me", until=time.time() + 60)
+    opened(app)
+    worker._leave()
+    text = "**2 users** said today or yesterday that a login was not theirs. History: “Denied by the user”."
+    assert [warning.value for warning in app.warning] == [text]
+
+
 def test_the_samples_of_a_running_worker_are_drawn(app: AppTest, presence: Presence) -> None:
     log_in(presence, 3)
     with Worker(presence, interval=0.05):

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from presence_core import AuditEntry, AuditFact, Ended, Person, Presence, Settings
+from presence_core import AuditEntry, AuditFact, Ended, Login, NoticeAnswer, Person, Place, Presence, Settings
 from presence_dashboard import format as fmt
 from presence_dashboard import texts
 from presence_dashboard.data import person_state
@@ -34,6 +34,7 @@ from tests.dashboard.conftest import (
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import Server
 
+FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"
 HOSTILE = "<script>alert(1)</script> **b** $x$ and $y$ :red[z] [a](javascript:alert(1)) \u202enimda"
 
 
@@ -142,6 +143,17 @@ def test_a_session_of_which_an_old_token_was_used_has_a_badge(app: AppTest, pres
         look_for(app, "u1")
     )
     assert said(app).count(texts.FLAG_OLD_TOKEN) == 1
+
+
+def test_the_timeline_has_the_answers_to_notices(app: AppTest, presence: Presence) -> None:
+    answers: dict[str, NoticeAnswer] = {"Mac": "me", "iPhone": "not_me"}
+    for device, answer in answers.items():
+        session = presence.login("u1", device=device).session
+        assert presence.answer_notice("u1", session.session_id, session.login_at, answer, until=time.time() + 60)
+    page = said(look_for(app, "u1"))
+    assert page.count(texts.happened_end("denied", device="**iPhone**")) == 1
+    assert page.count(texts.HISTORY_ACTS["confirm_login"] + ": **Mac**") == 1
+    assert "Kicked by" not in page
 
 
 def test_a_link_opens_the_person_by_uid_or_email(app: AppTest, presence: Presence) -> None:
@@ -489,6 +501,44 @@ def test_pills_choose_what_the_timeline_shows(app: AppTest, presence: Presence) 
     for kind in lines:
         app.button_group(key="kinds").set_value(kind).run()
         assert [other for other, line in lines.items() if line in said(app)] == [kind]
+
+
+def _signs_in_for_months(server: Server) -> None:
+    """Two sign-ins of dana whose sessions are no longer known, and a live session."""
+    with Presence.from_url(server.url, Settings(timeout=PATIENT, keep_sign_ins=90, keep_logout=0)) as site:
+        site.internal.context.place_of = lambda ip: Place(country="FR", city="Lyon").packed() if ip else b""
+        for days, device in ((40, "Dana's <b>Mac"), (60, "Phone")):
+            row = {"uid": "dana", "device": device, "login_at": time.time() - days * 86_400, "ip": "192.0.2.7",
+                   "user_agent": FIREFOX, "absolute_timeout": 86_400 * 100, "idle_timeout": 86_400 * 100}  # fmt: skip
+            [login] = site.login_many([row], imported=True)
+            assert isinstance(login, Login)
+            site.logout("dana", login.session.session_id)
+        site.login("dana", device="Tablet")
+
+
+def test_the_timeline_has_the_sign_ins_of_months_each_once(
+    app: AppTest, server: Server, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRESENCE_KEEP_SIGN_INS", "90")
+    _signs_in_for_months(server)
+    look_for(app, "dana")
+    logins = [texts.happened_login(name) for name in ("**Tablet**", "`Dana's <b>Mac`", "**Phone**")]
+    lines = [line for line in said(app).splitlines() if line.startswith(texts.happened_login("").rstrip())]
+    assert [line.partition(" :green")[0] for line in lines] == logins
+    assert said(app).count("Lyon, FR") == 2
+    assert texts.FLAG_WORDS["new_device"] not in said(app)
+
+
+def test_a_masked_viewer_sees_no_name_of_a_device_and_no_place_in_the_sign_ins(
+    app: AppTest, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRESENCE_KEEP_SIGN_INS", "90")
+    monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "viewer")
+    monkeypatch.setenv("PRESENCE_DASHBOARD_MASK", "name,ip")
+    _signs_in_for_months(server)
+    look_for(app, "dana")
+    assert said(app).count(texts.happened_login(f"**{HIDDEN}**")) == 3
+    assert not any(word in said(app) for word in ("Mac", "Phone", "Lyon"))
 
 
 def test_older_staff_actions_are_read_on_demand(

@@ -192,7 +192,7 @@ def _of_one_session() -> list[Case]:
     cases = []
     methods = (
         "validate_session", "heartbeat", "logout", "logout_others", "get", "update_session", "reauthenticated_session",
-        "when_ended",
+        "when_ended", "previous_login",
     )  # fmt: skip
     for method in methods:
         given = {"attributes": {"a": 1}} if method == "update_session" else {}
@@ -216,7 +216,7 @@ def _of_one_session() -> list[Case]:
         cases += [Case("update_person", ("ada",), {field: value}, sentence) for value, sentence in LOGIN[field]
                   if value is not None]  # fmt: skip
     cases.append(Case("update", (None,), {"attributes": {}}, "token must be text"))
-    cases += [Case("sessions", (value,), {}, sentence) for value, sentence in UIDS]
+    cases += [Case(method, (value,), {}, sentence) for method in ("sessions", "sign_ins") for value, sentence in UIDS]
     cases += [Case("validate_session", ("ada", "session-1"), {"ip": ip}, sentence) for ip, sentence in IPS]
     cases += [Case("validate", ("x",), {"ip": ip}, sentence) for ip, sentence in IPS]
     cases.append(Case("validate", (None,), {}, "token must be text"))
@@ -657,8 +657,31 @@ def _of_provider_logout() -> list[Case]:
     ]
 
 
+def _of_notices() -> list[Case]:
+    until = {"until": 4e9}
+    times = [(value, "a time") for value in MOMENTS]
+    cases = [Case(method, (value,), {}, sentence) for method in ("notices_of",) for value, sentence in _text(UID, 256)]
+    cases += [Case("notice_is_open", (value, "id"), {}, sentence) for value, sentence in _text(UID, 256)]
+    rule = "notice_id must be the id of a notice"
+    cases += [Case("notice_is_open", ("ada",), {"notice_id": value}, rule) for value in ("", "x" * 65, None)]
+    cases += [Case("answer_notice", (value, "session-1", 1.0, "me"), until, text) for value, text in _text(UID, 256)]
+    cases += [Case("answer_notice", ("ada", "short", 1.0, "me"), until, SID)]
+    for value, _ in times:
+        wrong = "must be an aware datetime or Unix seconds"
+        cases.append(Case("answer_notice", ("ada", "session-1", value, "me"), until, f"at {wrong}"))
+        cases.append(Case("answer_notice", ("ada", "session-1", 1.0, "me"), {"until": value}, f"until {wrong}"))
+    choice = 'answer must be "me" or "not_me"'
+    cases += [Case("answer_notice", ("ada", "session-1", 1.0, value), until, choice) for value in ("", "yes", None, 1)]
+    seconds = "block_for must be whole seconds from 1 to 315360000 (10 years)"
+    cases += [
+        Case("answer_notice", ("ada", "session-1", 1.0, "not_me"), until | {"block_for": value}, seconds)
+        for value in (0, -1, 1.5, "60", True, 315_360_001)
+    ]
+    return cases
+
+
 CASES = (
-    _of_provider_logout() +
+    _of_provider_logout() + _of_notices() +
     _of_login() + _of_one_session() + _of_kick() + _of_kick("require_sign_in") + _of_timeouts() + _of_bulk_kicks()
     + _of_blocks() + _of_what_was_done() + _of_history()
     + _of_lists() + _of_online() + _of_privacy()

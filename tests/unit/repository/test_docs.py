@@ -49,6 +49,7 @@ RUN_ELSEWHERE = {
     "docs/run/logging.md": "test_page_blocks",
     "docs/use/odd_logins.md": "test_page_blocks",
     "docs/use/failed_sign_ins.md": "test_page_blocks",
+    "docs/use/sign_ins.md": "test_page_blocks",
     "docs/use/on_behalf.md": "test_page_blocks",
     "docs/use/places.md": "test_page_blocks",
     "docs/use/timeouts.md": "test_page_blocks",
@@ -316,7 +317,7 @@ def test_names_of_the_library_exist(document: str) -> None:
     wrong = []
     for code in code_of(document):
         named = [*re.findall(r"(?<![\w.])([A-Z]\w+)\.([a-z]\w*)\b", code)]
-        named += [("Presence", name) for name in re.findall(r"(?<![\w.])presence\.(\w+)\(", code)]
+        named += [("Presence", name) for name in re.findall(r"(?<![\w.])presence\.([a-z_]+)\(", code)]
         wrong += [f"{owner}.{name}" for owner, name in named
                   if owner in public and not hasattr(public[owner], name) and name not in node]  # fmt: skip
         if re.fullmatch(r"[A-Z]\w*[a-z]\w*[A-Z]\w*(\(.*\))?", code):

@@ -40,7 +40,8 @@ LAST = len(ORDER)
 
 # A domain of the operations imports only from those before it. Modules that stand alone are used by all of them.
 DOMAINS = (
-    "durability", "sessions", "search", "failures", "idp", "staff", "maintenance", "bulk_kick", "privacy", "reshard",
+    "durability", "sessions", "search", "failures", "idp", "staff", "notices", "maintenance", "bulk_kick", "privacy",
+    "reshard",
     "mirror",
 )  # fmt: skip
 

@@ -49,7 +49,7 @@ def test_every_key_that_is_made_belongs_to_a_family() -> None:
             s.place("a"), s.block("a"), s.person("a"), s.ended_of("a"), s.failures("a"),
             s.failures_of_name("0a"), *s.of_user("a:b"), *s.every_of_user("a"),
             *s.lists, common.history, common.worker, common.mirror, common.top, common.denied, common.moving,
-            common.api_keys,
+            common.api_keys, common.notice,
             common.visitors,
             f"{common.visits}:7", f"{common.logouts}:7", common.samples(10, 7), common.viewers("a"), common.split(7),
             layout_key("online")]  # fmt: skip

@@ -54,7 +54,6 @@ def presence(server: Server) -> Iterator[Presence]:
         yield watching
 
 
-@pytest.mark.django_db
 def test_djangos_own_signal_reports_the_sign_ins_that_fail(presence: Presence) -> None:
     from django.contrib.auth import authenticate, get_user_model
 

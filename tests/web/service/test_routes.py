@@ -48,6 +48,8 @@ ROUTES: list[tuple[str, str, str, Any, int]] = [
     ("GET", "/v1/sessions", "read", None, 200),
     ("GET", "/v1/users/ada/sessions", "read", None, 200),
     ("GET", "/v1/users/ada/sessions/session-1", "read", None, 200),
+    ("GET", "/v1/users/ada/sign-ins", "read", None, 200),
+    ("GET", "/v1/users/ada/sessions/session-1/previous-login", "record", None, 200),
     ("GET", "/v1/people?text=ada", "read", None, 200),
     ("GET", "/v1/counts", "read", None, 200),
     ("GET", "/v1/facets/device", "read", None, 200),

@@ -192,3 +192,17 @@ def test_while_redis_is_away_the_page_answers_503(presence: Presence, signed_in:
         finally:
             server.restart()
     assert (answer.status_code, b"Your devices cannot be shown right now" in answer.content) == (503, True)
+
+
+def test_the_link_of_a_notice_needs_no_login_to_django(presence: Presence, signed_in: Any) -> None:
+    from presence_core.web.django.config import notice_link
+
+    phone = next(session for session in presence.sessions(uid("ada")) if session.device == "phone")
+    made = notice_link("https://shop.example/devices/notice").make(phone.uid, phone.session_id, phone.login_at)
+    path = made.removeprefix("https://shop.example")
+    assert b"Was this you?" in browser().get(path).content
+    form = {"path": path, "data": urlencode({"answer": "not-me"}), "content_type": "application/x-www-form-urlencoded"}
+    assert browser().post(**form).status_code == 200
+    assert (browser().get(path).status_code, browser().post(**form).status_code) == (404, 404)
+    assert [end.cause for end in presence.ended(phone.uid)] == ["denied"]
+    assert names(presence) == {None, "tablet"}

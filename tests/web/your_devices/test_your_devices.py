@@ -46,8 +46,8 @@ def make(kind: str, bed: Bed, loop: EventLoop) -> Iterator[Make]:
     """Make a site over the bed's Redis. Arguments are those of DeviceOptions."""
     made: list[DeviceSite] = []
 
-    def make_one(rules: Rules | None = None, url: str = "", **options: Any) -> DeviceSite:
-        settings = Settings(bed.namespace, timeout=PATIENT)
+    def make_one(rules: Rules | None = None, url: str = "", keep_sign_ins: int = 0, **options: Any) -> DeviceSite:
+        settings = Settings(bed.namespace, timeout=PATIENT, keep_sign_ins=keep_sign_ins)
         chosen = DeviceOptions(**{"key": KEY} | options)
         made.append(make_site(kind, url or bed.url, settings, loop, chosen, rules or Rules()))
         return made[-1]
@@ -566,6 +566,29 @@ def test_each_device_has_the_place_of_its_sign_in_but_that_of_staff(bed: Bed, ma
         "phone": "Lyon, FR", "tablet": "<b>x</b>, JP", "unknown": None, None: None,
     }  # fmt: skip
     assert [ended["place"] for ended in listed["ended"]] == ["Lyon, FR"]
+
+
+@on("valkey-sync")
+def test_sign_ins_of_a_month_are_shown_whose_sessions_are_not(bed: Bed, make: Make, tmp_path: Path) -> None:
+    places = str(write_place_file(tmp_path / "places.mmdb", {"192.0.2.0/24": LYON}))
+    p = bed.connect(place_file=places, keep_sign_ins=90, keep_logout=0)
+    p.login("eve", device="foreign")
+    for device, days in (("too old", 31), ("<b>gone", 20)):
+        login = log_in_before(p, days * 86_400, device=device, ip="192.0.2.7", absolute_timeout=40 * 86_400)
+        p.logout("ada", login.session.session_id)
+    p.login("ada", device="support", on_behalf_by="sam", reason="call")
+    here = p.login("ada", device="phone")
+    site = make(keep_sign_ins=90)
+    page = site.ask("", here.token).text
+    assert page.index("Other sign-ins of the last 30 days") < page.index("<bdi>&lt;b&gt;gone</bdi>")
+    assert page.count("<bdi>phone</bdi>") == 1
+    [gone] = site.api(here.token).json()["sign_ins"]
+    assert (gone["name"], gone["place"], gone["browser"]) == ("<b>gone", "Lyon, FR", None)
+    for hidden in ("too old", "foreign", "<b>"):
+        assert hidden not in page, hidden
+    without = make()
+    assert "Other sign-ins" not in without.ask("", here.token).text
+    assert without.api(here.token).json()["sign_ins"] == []
 
 
 @on("valkey-sync")

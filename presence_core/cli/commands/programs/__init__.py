@@ -1,1 +1,2 @@
-"""The programs that ``presence`` starts: the HTTP service, the dashboard and the demo; and shell completion."""
+"""The programs that ``presence`` starts: the HTTP service, the dashboard and the demo, notices to users; and
+shell completion."""

@@ -50,7 +50,8 @@ local function choose_plain(refs, key, at, now, most_sessions, known)
       plain[#plain + 1] = {
         key = key, uid = uid, ref = ref, core = struct.pack('>I8', login) .. core, login = login, seen = seen,
         idle = idle, absolute = absolute, ip = ip, is_first = numbers[uid] == 0, id_digest = id_digest,
-        methods = methods, declared = declared, place = place, first_field = at + 8, last_field = last_field}
+        methods = methods, declared = declared, place = place, is_imported = login_at ~= '', first_field = at + 8,
+        last_field = last_field}
       numbers[uid], taken[ref] = numbers[uid] + 1, true
       note_label(client)
       note_label(agent)

@@ -9,7 +9,7 @@ from fastapi import Query as InQuery
 
 from presence_core.client import AsyncPresence
 from presence_core.errors import InvalidArgument, LoginRefused
-from presence_core.models import Login, Page, Session, Validation
+from presence_core.models import Login, Page, Session, SignIn, Validation
 from presence_core.operations.sessions.request_tokens import validate_tokens
 from presence_core.web.service import schemas
 from presence_core.web.service.authorization import Caller, Reader, Recorder, authorize
@@ -122,6 +122,20 @@ async def list_sessions(query: Annotated[schemas.SessionsQuery, InQuery()], pres
 async def user_sessions(uid: str, presence: Client) -> Response:
     """A user's live sessions, newest login first."""
     return json_response({"items": await presence.sessions(uid)})
+
+
+@router.get("/users/{uid:quoted}/sign-ins", response_model=dict[str, list[SignIn]], dependencies=[Reader])
+async def sign_ins(uid: str, presence: Client) -> Response:
+    """A user's latest logins, at most 50, the newest first, as long as `keep_sign_ins` keeps them."""
+    return json_response({"items": await presence.sign_ins(uid)})
+
+
+@router.get("/users/{uid:quoted}/sessions/{session_id:quoted}/previous-login",
+            response_model=dict[str, SignIn | None], dependencies=[Recorder])  # fmt: skip
+async def previous_login(uid: str, session_id: str, presence: Client) -> Response:
+    """The user's last login before that of this live session, for a line on the site. `previous` is null if it is the
+    first that is known, or the session is not live."""
+    return json_response({"previous": await presence.previous_login(uid, session_id)})
 
 
 @router.get("/users/{uid:quoted}/sessions/{session_id:quoted}", response_model=Session, dependencies=[Reader])

@@ -1,0 +1,36 @@
+#!lua
+-- Puts a notice about a login into the queue, once: a login that is odd in two ways is one notice of two kinds.
+-- include: notices/stored_notices
+-- KEYS: 1 notices of the user 2 notice queue
+-- ARGV: 1 now|'' 2 uid 3 id 4 session id 5 when the login was, ms 6 kind 7 seconds that a notice is kept
+--   8 notices that a user gets in a day 9 users that may wait on this shard 10 seconds after which it is too old
+-- returns: 1: it waits; 0: it was there; -1: the user has had enough today; -2: the queue is full; -3: it is too old
+local notices, queue = unpack(KEYS)
+local given_now, uid, id, sid, at, kind, keep, per_day, most, give_up = unpack(ARGV, 1, ARGS)
+local now = clock(given_now)
+local bad = foreign('HLEN', notices, 'ZCARD', queue)
+if bad then return bad end
+local stored, lapsed = read_stored(notices, now)
+local notice = stored[id]
+if notice then
+  if notice.state ~= 'waiting' then return 0 end
+  for _, known in ipairs(notice.kinds) do
+    if known == kind then return 0 end
+  end
+  notice.kinds[#notice.kinds + 1] = kind
+  store_changed(notices, queue, uid, stored, {[id] = true}, lapsed)
+  return 1
+end
+if now - tonumber(at) >= tonumber(give_up) * 1000 then return -3 end
+local today = 0
+for _, other in pairs(stored) do
+  if other.state ~= 'link' and math.abs(tonumber(at) - tonumber(other.at)) < 86400000 then today = today + 1 end
+end
+if today >= tonumber(per_day) then return -1 end
+if redis.call('ZCARD', queue) >= tonumber(most) and not redis.call('ZSCORE', queue, uid) then return -2 end
+
+-- Nothing below can fail.
+stored[id] = {sid = sid, at = at, kinds = {kind}, state = 'waiting', due = ms(now),
+              ['until'] = ms(now + tonumber(keep) * 1000)}
+store_changed(notices, queue, uid, stored, {[id] = true}, lapsed)
+return 1

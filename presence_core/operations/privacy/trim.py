@@ -1,0 +1,42 @@
+"""Remove from sign-in histories what ``Settings`` no longer keep: sign-ins after ``keep_sign_ins``, and their city
+after ``truncate_addresses_after``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from presence_core.models import text
+from presence_core.operations.context import Context
+from presence_core.operations.scan import scan_part
+from presence_core.scripts.calls import Op, call_of
+from presence_core.scripts.privacy import TRIM_SIGN_INS
+from presence_core.settings import DAY
+
+BATCH: Final = 200
+"""Histories that one script reads."""
+
+
+class Trimming:
+    """One run over the users of all shards, online and offline, a part at a step. A client whose settings keep no
+    history removes none: what another one has written lapses by itself."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        shards = ctx.keys.shards if ctx.settings.keep_sign_ins else ()
+        self._todo = [(shard, key) for shard in shards for key in (shard.users, shard.people)]
+        self._cursor = b"0"
+
+    def step(self) -> Op[bool]:
+        """Read the next part. Returns whether there is more."""
+        if not self._todo:
+            return False
+        settings, (shard, key) = self._ctx.settings, self._todo[0]
+        self._cursor, users = yield from scan_part("ZSCAN", key, self._cursor, BATCH)
+        keys = [shard.sign_ins(text(uid)) for uid, _ in users]
+        keep, city = settings.keep_sign_ins * DAY * 1000, settings.truncate_addresses_after
+        city_ms = "" if city is None else city * DAY * 1000
+        for first in range(0, len(keys), BATCH):
+            yield [call_of(TRIM_SIGN_INS, keys[first : first + BATCH], self._ctx.now, keep, city_ms)]
+        if self._cursor == b"0":
+            self._todo.pop(0)
+        return bool(self._todo)

@@ -1,0 +1,292 @@
+"""The sender of notices: a thread follows the events, and mails users about odd logins."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Final, Self
+
+from presence_core import validation as check
+from presence_core.client import Presence
+from presence_core.errors import InvalidArgument, PresenceError
+from presence_core.fork_safety import renew_in_child
+from presence_core.logs import OutageLog, fields
+from presence_core.models import Ended, Event, Notice, Session
+from presence_core.operations.notices import queue
+from presence_core.operations.notices.queue import Claim, Limits, Odd
+from presence_core.schema.endings import EventKind
+from presence_core.web.notices.kinds import KINDS
+from presence_core.web.notices.link import NoticeLink
+from presence_core.web.notices.mail import NoticeMail, NotSent, Refused, ascii_address, write_mail
+
+__all__ = ["AddressOf", "NoticeSender", "Send"]
+
+AddressOf = Callable[[str], tuple[str, str | None] | None]
+"""uid → the user's mail address and language, as the site has them; None: no mail."""
+
+Send = Callable[[NoticeMail], object]
+"""Sends a mail. Raises NotSent if nothing was sent and it may be tried again, Refused if it need not be. After any
+other error the mail may have been sent, so it is not sent again."""
+
+BATCH: Final = 200
+"""Events that are read at a time, and users who are looked at."""
+
+FIRST_PAUSE: Final = 5.0
+MOST_PAUSE: Final = 60.0
+"""Seconds between two tries while the mail server takes nothing: twice as long each time."""
+
+TURN_SECONDS: Final = 10.0
+"""How often a sender that has nothing to report notes that it runs."""
+
+log = logging.getLogger(__name__)
+
+
+class NoticeSender:
+    """``with NoticeSender(presence, link=…, address_of=…, send=SmtpServer(…), site="Shop"): …`` runs it in a thread.
+
+    presence: a Presence. link: where the links lead. address_of: uid → (address, language) as your site has them, or
+    None for no mail; aliases are never mailed, because an attacker changes them first. send: an SmtpServer, or a
+    function of your own that takes a NoticeMail. site: the name of your site in the mails. kinds: the events to tell
+    of.
+
+    per_day: mails that a user gets in a day, 1…20; what is beyond is counted and not sent. give_up: seconds after which
+    a mail that waits is dropped, 60…604,800: a mail server may be away for so long. At most 10,000 users wait.
+    interval: seconds between two looks, 0.01…60.
+
+    A mail is sent at most once, also with several senders: each claims a notice in Redis before it sends it. If it is
+    killed while it sends, the mail may be missing: after 10 minutes the log and ``Presence.notices`` say so. Events
+    from before the first start are not sent.
+
+    Cost: four round trips at each look, O(P) each; two more for a mail, and those of ``sessions_among``.
+    """
+
+    def __init__(
+        self,
+        presence: Presence,
+        *,
+        link: NoticeLink,
+        address_of: AddressOf,
+        send: Send,
+        site: str,
+        kinds: Iterable[EventKind] = tuple(KINDS),
+        per_day: int = 5,
+        give_up: int = 86_400,
+        interval: float = 1.0,
+    ) -> None:
+        if not isinstance(presence, Presence):
+            raise InvalidArgument("presence", "must be a Presence: the sender has a thread of its own", "wrong_type")
+        if not isinstance(link, NoticeLink):
+            raise InvalidArgument("link", "must be a NoticeLink", "wrong_type")
+        for name, hook in (("address_of", address_of), ("send", send)):
+            if not callable(hook):
+                raise InvalidArgument(name, "must be a function", "wrong_type")
+        self._presence, self._link = presence, link
+        self._address_of, self._send_mail = address_of, send
+        self._site = check.plain_text("site", site, 100, "must be text of 1 to 100 bytes: the name of your site")
+        self._kinds = check_kinds(kinds)
+        seconds = link.seconds + check.whole("give_up", give_up, 60, 604_800)
+        self._limits = Limits(check.whole("per_day", per_day, 1, 20), give_up, seconds)
+        self._interval = check.duration("interval", interval, 0.01, 60)
+        self._counts: Counter[str] = Counter()
+        self._unfinished: list[tuple[Notice, str, str, int]] = []  # what Redis could not be told yet
+        self._cursor = ""
+        self._failure: str | None = None  # why nothing can be sent
+        self._noted: tuple[str | None, float] = (None, float("-inf"))
+        self._pause, self._resume_at = 0.0, 0.0
+        self._redis = OutageLog(
+            log, "notices", "notices wait for Redis: %(error)s", "notices are read again after %(seconds).1f s"
+        )
+        self._renew()
+        renew_in_child(self, NoticeSender._renew)
+
+    def _renew(self) -> None:
+        """Also in a forked child: the parent goes on sending."""
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    # -- running -------------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Send until ``close``."""
+        while not self._stopping.is_set():
+            pause = self._interval
+            try:
+                if self._turn():
+                    pause = 0.0
+                self._redis.worked()
+            except PresenceError as error:
+                self._redis.failed(error)
+                pause = max(1.0, pause)
+            except Exception:  # a mistake: what is in the queue stays there
+                log.exception("notices failed, trying again", extra=fields(event="notices_failed"))
+                pause = max(5.0, pause)
+            self._stopping.wait(pause)
+
+    def start(self) -> None:
+        """Run in a daemon thread."""
+        if self._thread is None or not self._thread.is_alive():
+            self._stopping.clear()
+            self._thread = threading.Thread(target=self.run, name="presence-notices", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Stop. A mail that is being sent is finished first; what waits stays in the queue."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _turn(self) -> bool:
+        """Queue what is new, and send what is due. Returns whether there is more to do at once."""
+        run, ctx = self._presence.internal.run, self._presence.internal.context
+        self._finish_again()
+        has_more = self._read_events()
+        if time.monotonic() >= self._resume_at:
+            for uid in run(queue.due(ctx, BATCH)):
+                if self._stopping.is_set() or not self._look_at(uid):
+                    break
+        self._note_turn()
+        return has_more and not self._stopping.is_set()
+
+    def _read_events(self) -> bool:
+        """Queue a batch of events. Returns whether there may be more."""
+        run, ctx = self._presence.internal.run, self._presence.internal.context
+        cursor = run(queue.read_position(ctx))  # another sender may have moved it
+        events = self._presence.events(after=cursor, limit=BATCH)
+        if events:
+            self._counts["missed"] += sum(event.kind == "gap" for event in events)
+            self._counts.update(run(queue.queue(ctx, list(self._odd(events)), events[-1].cursor, self._limits)))
+        return len(events) == BATCH
+
+    def _odd(self, events: Iterable[Event]) -> Iterable[Odd]:
+        for event in events:
+            if event.kind in self._kinds and _is_ref(event):
+                yield Odd(event.uid, event.session_id, event.kind, round(event.at.timestamp() * 1000))
+
+    # -- one notice ----------------------------------------------------------------------------------------------------
+
+    def _look_at(self, uid: str) -> bool:
+        """Send a notice of this user that is due. False: nothing can be sent now."""
+        run, ctx = self._presence.internal.run, self._presence.internal.context
+        claim = run(queue.claim(ctx, uid, self._limits))
+        self._counts["dropped"] += claim.dropped
+        self._counts["unsure"] += claim.unsure
+        if claim.dropped:
+            extra = fields(event="notice_dropped", count=claim.dropped)
+            log.error("%d notices were dropped: they had waited for too long", claim.dropped, extra=extra)
+        if claim.unsure:
+            extra = fields(event="notice_unsure", count=claim.unsure)
+            log.error("%d notices may be missing: their sender stopped while it sent", claim.unsure, extra=extra)
+        return claim.notice is None or self._send(claim.notice, claim)
+
+    def _send(self, notice: Notice, claim: Claim) -> bool:
+        """Send a notice that was claimed. False: nothing can be sent now."""
+        try:
+            mail = self._write(notice)
+        except PresenceError:
+            self._unfinished.append((notice, claim.token, "waiting", 0))
+            raise
+        except Exception as error:  # of the site's hook
+            log.exception("a notice could not be written", extra=fields(event="notice_failed", notice=notice.id))
+            return self._put_back(notice, claim, NotSent(type(error).__name__, only_this=True))
+        if mail is None:
+            return self._finish(notice, claim, "skipped")
+        try:
+            self._send_mail(mail)
+        except NotSent as error:
+            return self._put_back(notice, claim, error)
+        except Refused as error:
+            log.warning("a notice was refused: %s", error, extra=fields(event="notice_refused", notice=notice.id))
+            return self._finish(notice, claim, "refused")
+        except Exception as error:
+            extra = fields(event="notice_unsure", notice=notice.id, error=type(error).__name__)
+            log.exception("a notice may be missing: an error while it was sent", extra=extra)
+            return self._finish(notice, claim, "unsure")
+        self._works()
+        return self._finish(notice, claim, "sent")
+
+    def _write(self, notice: Notice) -> NoticeMail | None:
+        """The mail; None if there is none to send: no address, or nothing is known of the session any more."""
+        ref = f"{notice.uid}:{notice.session_id}"
+        record: Session | Ended | None = self._presence.sessions_among([ref]).get(ref)
+        if record is None or record.on_behalf_by is not None:
+            return None
+        found = self._address_of(notice.uid)
+        if found is None:
+            return None
+        address, language = found
+        to = ascii_address(address)
+        if to is None:
+            log.warning("address_of returned no mail address", extra=fields(event="notice_no_address"))
+            return None
+        is_live = isinstance(record, Session)
+        link = self._link.make(notice.uid, notice.session_id, notice.at) if is_live else None
+        return write_mail(notice, record, to, language, self._site, link, self._link.days)
+
+    def _put_back(self, notice: Notice, claim: Claim, error: NotSent) -> bool:
+        """Nothing was sent: it is tried again later, and if the server takes nothing, all others too."""
+        pause = MOST_PAUSE
+        if not error.only_this:
+            if self._failure is None:
+                log.warning("notices wait: %s", error, extra=fields(event="notices_wait", error=str(error)))
+            self._failure = str(error)
+            self._pause = pause = min(MOST_PAUSE, 2 * self._pause or FIRST_PAUSE)
+            self._resume_at = time.monotonic() + pause
+        self._finish(notice, claim, "waiting", round(pause))
+        return error.only_this
+
+    def _works(self) -> None:
+        if self._failure is not None:
+            log.info("notices are sent again", extra=fields(event="notices_restored"))
+        self._failure, self._pause = None, 0.0
+
+    def _finish(self, notice: Notice, claim: Claim, state: str, pause: int = 0) -> bool:
+        """Note how it went; later, if Redis is away now."""
+        if state != "waiting":
+            self._counts[state] += 1
+        self._unfinished.append((notice, claim.token, state, pause))
+        self._finish_again()
+        return True
+
+    def _finish_again(self) -> None:
+        run, ctx = self._presence.internal.run, self._presence.internal.context
+        while self._unfinished:
+            run(queue.finish(ctx, *self._unfinished[0]))
+            del self._unfinished[0]
+
+    def _note_turn(self) -> None:
+        failure, at = self._noted
+        counts = {name: number for name, number in self._counts.items() if number}
+        if not counts and failure == self._failure and time.monotonic() < at + TURN_SECONDS:
+            return
+        run, ctx = self._presence.internal.run, self._presence.internal.context
+        self._counts.clear()  # first: a number that is lost is better than one that is counted twice
+        run(queue.note_turn(ctx, counts, self._failure))
+        self._noted = self._failure, time.monotonic()
+
+
+def check_kinds(kinds: object) -> frozenset[EventKind]:
+    """Kinds of events that users can be told of. Raises InvalidArgument."""
+    chosen = () if isinstance(kinds, str) or not isinstance(kinds, Iterable) else tuple(kinds)
+    if not chosen or not all(kind in KINDS for kind in chosen):
+        raise InvalidArgument("kinds", "must be some of " + ", ".join(KINDS), "not_a_choice")
+    return frozenset(chosen)
+
+
+def _is_ref(event: Event) -> bool:
+    """Whether the event names a session as we write it; another program may have added it."""
+    with contextlib.suppress(InvalidArgument):
+        check.ref(f"{event.uid}:{event.session_id}")
+        return True
+    return False

@@ -1,0 +1,1 @@
+"""Notices to users about odd logins: the queue and the answers."""
