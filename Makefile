@@ -95,6 +95,7 @@ bench: $(VENV)/.run  ## Run the benchmarks (ARGS are passed on)
 catalogues: $(DEV)  ## Bring the translations up to date with the texts, and compile them
 	@mkdir -p build
 	$(call catalogues_of,your_devices,presence_core/web/your_devices)
+	$(call catalogues_of,notices,presence_core/web/notices)
 	$(call catalogues_of,dashboard,presence_dashboard,presence_core/schema/audit_facts.py)
 
 docs: $(TOOLS)/.made  ## Build the documentation as a site: build/docs/site; half a minute

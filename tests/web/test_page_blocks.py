@@ -148,7 +148,7 @@ def test_a_login_names_the_device_of_its_cookie_and_another_browser_is_new(
 
 def test_a_sender_mails_users_whose_address_the_site_names(presence: Presence) -> None:
     with mail_server() as mails:
-        names = {"KEY": KEY, "SMTP_URL": f"smtp://127.0.0.1:{mails.port}", "presence": presence}
+        names: dict[str, Any] = {"KEY": KEY, "SMTP_URL": f"smtp://127.0.0.1:{mails.port}", "presence": presence}
         code = blocks("odd_logins.md")["notices"].replace("    ...", "    meanwhile()")
 
         def meanwhile() -> None:
@@ -157,7 +157,8 @@ def test_a_sender_mails_users_whose_address_the_site_names(presence: Presence) -
                 presence.login("u1019", device_id=f"device-of-the-block-{number}")
             until(lambda: mails.mails)
 
-        run(code, "docs/use/odd_logins.md", address_of=lambda uid: ("ada@mail.example", "de"), meanwhile=meanwhile, **names)
+        names |= {"address_of": lambda uid: ("ada@mail.example", "de"), "meanwhile": meanwhile}
+        run(code, "docs/use/odd_logins.md", **names)
     assert mails.mails[0]["Subject"] == "Waren Sie das? Anmeldung in Ihrem Konto bei Shop"
 
 
