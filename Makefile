@@ -111,8 +111,10 @@ lock: $(TOOLS)/.made  ## Write requirements-lock.txt, for every platform, from r
 	@printf '%s\n' hatchling hatch-fancy-pypi-readme | $(COMPILE) --constraint $(LOCK) - --output-file deploy/build.lock
 
 # The SBOM lists the packages of an environment that has only the wheel with all extras.
-release: $(TOOLS)/.made  ## Build wheel and sdist in dist, check them, and write an SBOM
+release: $(TOOLS)/.made  ## Build wheel, sdist, SBOM and site, and check them. ADDRESS=https://… of the project
+	$(ask_address)
 	@rm -rf dist build/sbom
+	$(BIN)/python -m docs.site $(TOOLS)/bin/zensical
 	$(BIN)/python -m hatchling build
 	$(TOOLS)/bin/twine check --strict dist/*
 	$(TOOLS)/bin/check-wheel-contents dist/*.whl
@@ -121,9 +123,7 @@ release: $(TOOLS)/.made  ## Build wheel and sdist in dist, check them, and write
 	@build/sbom/bin/python -m pip uninstall --quiet --yes pip setuptools
 	@version=$$($(BIN)/python -m hatchling version) && sed "s/^dynamic = .*/version = \"$$version\"/" pyproject.toml > build/named.toml
 	$(TOOLS)/bin/cyclonedx-py environment --pyproject build/named.toml --output-reproducible \
-	  --output-file dist/presence_core.cdx.json build/sbom/bin/python
-	@grep -q 'presence-core\.example' pyproject.toml && \
-	  echo "Do not publish yet: pyproject.toml names no real address of the project (docs/release.md)." || true
+	  --output-file dist/presence_sessions.cdx.json build/sbom/bin/python
 
 clean:  ## Remove .venv, its siblings and caches; data in .presence stays
 	rm -rf $(VENV) .venv-floor .venv-3.* .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info
@@ -138,6 +138,13 @@ define catalogues_of
 @$(BABEL) update --domain $(1) --no-fuzzy-matching --ignore-obsolete --ignore-pot-creation-date --no-wrap \
   -i build/$(1).pot -d $(2)/locale
 @$(BABEL) compile --domain $(1) -d $(2)/locale
+endef
+
+# pyproject.toml is the one place with the public address of the project. Until it is there, the release asks for it.
+define ask_address
+@! grep -q 'presence-core\.example' pyproject.toml || { test -n "$(ADDRESS)" || { \
+  echo "pyproject.toml names no real address of the project. Run make release ADDRESS=https://… (docs/release.md)." >&2; \
+  exit 1; }; sed -i.before 's#https://presence-core\.example#$(ADDRESS)#' pyproject.toml && rm pyproject.toml.before; }
 endef
 
 # Keep a .venv that works; replace one that is broken or has an older Python. If that fails, print one sentence why.

@@ -1,7 +1,7 @@
 """The pytest plugin of presence_core: a private Redis, and clients with an empty namespace for each test.
 
-docs/testing.md describes the fixtures. A test run that uses none of them pays for this file alone: it imports nothing
-of presence_core until then. That is why it is no part of the package, whose import loads the client.
+docs/use/testing.md describes the fixtures. A test run that uses none of them pays for this file alone: it imports
+nothing of presence_core until then. That is why it is no part of the package, whose import loads the client.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 ``python -m benchmarks peers``, ``growth``, ``soak``, ``busy``, ``move``, ``instructions`` and ``compare`` have options
 of their own.
-``capacity`` calculates docs/capacity.md from the results of ``growth``.
+``capacity`` calculates docs/lookup/costs.md from the results of ``growth``.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--only",
         type=_names,
-        help="comma-separated benchmarks, or rows: those with a row in docs/benchmarks.md; no files are written",
+        help="comma-separated benchmarks, or rows: those with a row in the table; no files are written",
     )
     parser.add_argument("--json", type=Path, help="one file for all results, instead of results/<server>-<size>.json")
     return parser.parse_args()

@@ -1,4 +1,4 @@
-"""The picture of docs/benchmarks.md: the ratio to bare Redis commands of each method, as SVG.
+"""The picture of docs/lookup/costs.md: the ratio to bare Redis commands of each method, as SVG.
 
 It brings its own background for light and dark pages. Its text is text, and readable on a phone 390 pixels wide.
 """

@@ -10,6 +10,8 @@ from typing import Final
 from benchmarks.measure import Json, Result
 
 RESULTS = Path(__file__).parent / "results"
+TABLES = RESULTS / "README.md"
+"""The page with all tables of stored runs."""
 
 _HEADER = ("benchmark", "p50", "p99", "bare p50", "ratio", "rate/s", "best/s", "bare/s", "server µs", "of it Lua",
            "server CPU",

@@ -1,4 +1,4 @@
-"""``python -m benchmarks compare --before FILE… --after FILE…``: the table of docs/benchmarks.md, from paired runs.
+"""``python -m benchmarks compare --before FILE… --after FILE…``: the first tables, from paired runs.
 
 Each file is what ``--json`` wrote. The first file of one side is paired with the first of the other, and so on. A call
 replaces only the rows that its files have, so the table can be made in pieces. A test compares the page with the
@@ -16,9 +16,9 @@ from statistics import median
 from typing import Final
 
 from benchmarks.measure import Json
-from benchmarks.report import DISTURBED, RESULTS, markdown, replace_part, write
+from benchmarks.report import DISTURBED, RESULTS, TABLES, markdown, replace_part, write
 
-PAGE: Final = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+PAGE: Final = TABLES
 STORED: Final = RESULTS / "rows.json"
 SIDES: Final = ("before", "after")
 

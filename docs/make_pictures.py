@@ -1,4 +1,6 @@
-"""Make the README's pictures of the dashboard with the people of the demo: ``python docs/make_pictures.py``.
+"""Make the pictures of the dashboard with the people of the demo: ``python docs/make_pictures.py``.
+
+Those of the README, then those of the support handbook, or with the argument ``handbook`` only the latter.
 
 Needs Chromium on PATH and the packages of the tests. Starts an embedded server in a temporary directory, logs people
 in, writes two days of samples, serves the dashboard, and takes a screenshot of each page in light and dark. Last, it
@@ -30,6 +32,7 @@ sys.path.insert(0, str(ROOT))
 from PIL import Image  # noqa: E402
 from playwright.sync_api import Locator, Page, sync_playwright  # noqa: E402
 
+from docs import handbook_pictures  # noqa: E402
 from presence_core import Login, Presence, Worker  # noqa: E402
 from presence_dashboard.demo.people import MEMBERS  # noqa: E402
 from tests.support.samples import write_samples  # noqa: E402
@@ -122,6 +125,13 @@ def take_pictures(url: str, uid: str) -> None:
                 page.wait_for_timeout(4_000)
                 page.screenshot(path=IMAGES / f"{name}-{scheme}.png")
             page.close()
+        browser.close()
+
+
+def take_handbook_pictures(url: str, presence: Presence, logins: list[Login]) -> None:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=list(CHROMIUM_ARGS))
+        handbook_pictures.take_all(browser, url, presence, logins)
         browser.close()
 
 
@@ -226,10 +236,14 @@ def main() -> None:
         write_history(presence)
         uid = next(uid for uid in (login.session.uid for login in logins[:12]) if presence.is_online(uid))
         with Worker(presence), dashboard({"PRESENCE_DATA_DIR": directory, "PRESENCE_REDIS_URL": "embedded"}) as url:
-            live_on(presence, logins, 135)
-            take_pictures(url, uid)
-            record_takeover(url, next(login for login in logins[12:] if len(presence.sessions(login.session.uid)) > 1))
-    print(f"Dashboard, live and person, light and dark, and a support call, in {IMAGES}")
+            if "handbook" not in sys.argv[1:]:
+                live_on(presence, logins, 135)
+                take_pictures(url, uid)
+                several = (login for login in logins[12:] if len(presence.sessions(login.session.uid)) > 1)
+                record_takeover(url, next(several))
+                print(f"Dashboard, live and person, light and dark, and a support call, in {IMAGES}")
+            take_handbook_pictures(url, presence, logins[12:])
+            print(f"The handbook, in {handbook_pictures.FOLDER}")
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ from presence_core.settings import OnLimit, Settings
 from presence_core.trackers import AsyncLastSeenTracker, AsyncMinuteSetTracker, LastSeenTracker, MinuteSetTracker
 from presence_core.worker import Worker
 
-__version__ = "0.1.0"
+__version__ = "0.9.0"
 
 __all__ = [
     "Alert",

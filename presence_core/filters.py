@@ -42,7 +42,7 @@ class SessionFilter:
     part of the name or of an alias, of an email domain, of the digits of a phone number; it matches the words of a name
     in any order, an IP address, a network, the whole octets of an address, and a whole session id. With an ``@``, and
     as an IP address, its separators count. Pasted text is cleaned of quotes, brackets, "mailto:", a port and so on:
-    docs/search.md has a table.
+    docs/lookup/search.md has a table.
 
     ``name_prefix`` (at each of the first 8 words) and ``name_contains`` are compared case- and accent-folded, white
     space single, and so is ``city``, as a whole; the facets (``device`` … ``browser``) and ``attributes`` exactly.

@@ -1,7 +1,7 @@
 """The log: named fields, one line for an outage and one for its end, and the two formats of the services.
 
-Each module logs to the logger of its own name, below ``presence_core`` or ``presence_dashboard``. docs/logging.md lists
-the fields.
+Each module logs to the logger of its own name, below ``presence_core`` or ``presence_dashboard``. docs/run/logging.md
+lists the fields.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Metrics for Prometheus: of a site's process, of a worker and of the HTTP service. Needs ``prometheus_client``.
 
-docs/logging.md lists them. A metric has the same name wherever it is exported.
+docs/run/logging.md lists them. A metric has the same name wherever it is exported.
 """
 
 from __future__ import annotations

@@ -30,8 +30,12 @@ PAGES: Final[tuple[tuple[str, str, Right], ...]] = (
     ("report", english.REPORT_PAGE, "people"),
     ("health", english.HEALTH_PAGE, "counts"),
     ("staff", english.STAFF_PAGE, "staff"),
+    ("handbook", english.HANDBOOK_PAGE, "counts"),
 )
 """Name (of the package in ``views`` and in the address), English title, and the right needed to see the page."""
+
+HELP: Final = "handbook"
+"""The page that the account menu links to, and not the line of pages."""
 
 FIRST: Final = "sessions"
 """The page that opens at ``/``. ``browser_files`` redirects /sessions to it."""
@@ -53,7 +57,7 @@ def main() -> None:
             title=gettext(title),
             url_path=name,
             default=name == FIRST,
-            visibility="visible" if actor.may(right) else "hidden",
+            visibility="visible" if actor.may(right) and name != HELP else "hidden",
         )
         for name, title, right in PAGES
     }

@@ -1,4 +1,4 @@
-"""The tables of docs/benchmarks.md about a busy site, from stored runs. A test compares the page with the results."""
+"""The tables of a busy site in benchmarks/results/README.md, from stored runs. A test compares them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from statistics import median
 from typing import Final
 
 from benchmarks.measure import Json
-from benchmarks.report import RESULTS, markdown
+from benchmarks.report import RESULTS, TABLES, markdown
 from benchmarks.rows import SIDES
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "benchmarks.md"
+PAGE: Final = TABLES
 STORED: Final = RESULTS / "busy.json"
 
 Runs = dict[str, dict[str, dict[str, list[Json]]]]

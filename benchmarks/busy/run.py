@@ -1,4 +1,4 @@
-"""``python -m benchmarks busy``: a busy site. With --before or --after: the tables of docs/benchmarks.md from runs."""
+"""``python -m benchmarks busy``: a busy site. With --before or --after: the tables from runs."""
 
 from __future__ import annotations
 

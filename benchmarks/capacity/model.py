@@ -1,6 +1,6 @@
 """``python -m benchmarks capacity``: what 1, 10 and 100 million sessions need, calculated from the results of `growth`.
 
-Writes the part of ``docs/capacity.md`` between two marks. A test compares the page with the results, so that every
+Writes the part of ``docs/lookup/costs.md`` between two marks. A test compares the page with the results, so that every
 figure on the page comes from a run.
 """
 
@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.capacity.prices import HOURS, SERVICES
-from benchmarks.report import RESULTS, markdown, replace_part
+from benchmarks.report import RESULTS, TABLES, markdown, replace_part
 from benchmarks.soak.run import STORED
 from presence_core import Settings
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "capacity.md"
+PAGE: Final = Path(__file__).parents[2] / "docs" / "lookup" / "costs.md"
 
 SOAK: Final = RESULTS / STORED
 
@@ -256,17 +256,22 @@ def _money(runs: list[Run]) -> Iterator[str]:
 
 
 def derived() -> str:
-    """The generated part of the page."""
-    lines: list[str] = [*_checked(), *_money(_runs("valkey"))]
-    for server in ("valkey", "redis"):
-        if runs := _runs(server):
-            lines += [*_needed(runs), *_measured(server, runs)]
-    return "\n".join(lines)
+    """The generated part of the page: what is needed, and the money."""
+    runs = _runs("valkey")
+    return "\n".join([*_needed(runs), *_money(runs)])
+
+
+def measured() -> str:
+    """The runs behind it, and the comparison with a whole site."""
+    found = [line for server in ("valkey", "redis") if (runs := _runs(server)) for line in _measured(server, runs)]
+    redis = _runs("redis")
+    return "\n".join([*_checked(), *(_needed(redis) if redis else ()), *found])
 
 
 def main(argv: Sequence[str]) -> int:
     """Write the generated part of the page."""
     argparse.ArgumentParser(prog="python -m benchmarks capacity", description=__doc__).parse_args(argv)
     replace_part(PAGE, "capacity", derived())
+    replace_part(TABLES, "capacity", measured())
     print(f"Wrote docs/{PAGE.name} from {RESULTS.name}/growth-*.json.")
     return 0

@@ -1,2 +1,2 @@
 """Benchmarks of other session stores (peers), in one run on one server: ``python -m benchmarks peers``. See
-docs/peers.md."""
+benchmarks/results/README.md."""

@@ -24,7 +24,7 @@ from benchmarks.stage import binaries
 SHOWN: Final = report.RESULTS / "peers-valkey-100k.json"
 """The run that these pages show."""
 
-PAGE: Final = ROOT / "docs" / "peers.md"
+PAGE: Final = report.TABLES
 README: Final = ROOT / "README.md"
 
 

@@ -19,7 +19,7 @@ _NONE: Final = float("inf")
 
 
 def tables(about: Json, kinds: Sequence[Kind], lines: Sequence[Line], sizes: Json, expiry: Mapping[str, Json]) -> str:
-    """The results of one run as Markdown, for the terminal and for docs/peers.md."""
+    """The results of one run as Markdown, for the terminal and for benchmarks/results/README.md."""
     keys = [kind.key for kind in kinds]
 
     def of_calls(value: Callable[[Cell, Cell], tuple[float, str]]) -> list[tuple[str, list[Shown]]]:

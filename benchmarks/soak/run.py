@@ -49,9 +49,9 @@ GROWTH_MB: Final = 10.0
 """The same limit for the worker and the dashboards, in MB."""
 
 WATCH: Final = 1.0
-PAGE: Final = ROOT / "docs" / "benchmarks.md"
+PAGE: Final = report.TABLES
 STORED: Final = "soak-valkey-1m.json"
-"""The run that docs/benchmarks.md shows, and the capacity model is compared with."""
+"""The run that benchmarks/results/README.md shows, and the capacity model is compared with."""
 
 NAMES: Final = {"heartbeats": "a flush of heartbeats", "search": "search, as on the Sessions page"}
 _fork = multiprocessing.get_context("fork")  # children inherit a million refs by fork instead of receiving them
@@ -260,7 +260,7 @@ def _print(document: Json) -> None:
 
 
 def page_part(document: Json) -> str:
-    """The figures of a run, for docs/benchmarks.md."""
+    """The figures of a run, for benchmarks/results/README.md."""
     acts, figures = document["acts"], document["figures"]
     processor = figures["server's processor, %"]
     rates = {name: f"{acts[name]['reached_per_second']:,.0f}" for name in ("heartbeats", "login", "kick")}

@@ -1,7 +1,7 @@
 """``make docs``: build the documentation as a site, in ``build/docs/site``. Fails at the first thing that is not right.
 
 1. Copy the pages of the checkout to ``build/docs/pages``, under the same paths, so that their links stay as they are. A
-   link to a file that is not on the site becomes plain text.
+   link to a file that is not on the site leads to the repository of ``pyproject.toml``.
 2. Write the pages of the reference next to them.
 3. Let Zensical build the site from ``zensical.toml``, in strict mode.
 4. Check the result: Zensical's exit code is 0 also if mkdocstrings found no such name.
@@ -28,9 +28,13 @@ CONFIG: Final = Path(__file__).parent / "zensical.toml"
 BUILD: Final = ROOT / "build" / "docs"
 SITE: Final = BUILD / "site"
 REFERENCE: Final = "docs/reference"
+SERVE: Final = "python3 -m http.server --bind 127.0.0.1 --directory"
+"""Browsers refuse a page from a file to read the search index."""
 
 SOURCES: Final = {"presence_core/settings.py": "settings", "presence_core/filters.py": "session_filter"}
 """A link to one of these files leads to its page of the reference."""
+
+REPOSITORY: Final = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"]["Source"]
 
 _LINK: Final = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s:]+)(#[^)\s]*)?\)")
 _LOADED: Final = re.compile(
@@ -65,7 +69,9 @@ def _for_the_site(page: str, text: str, known: set[str]) -> str:
         path = target.relative_to(ROOT).as_posix() if target.is_relative_to(ROOT) else ""
         if path in SOURCES:
             return f"[{match[1]}]({os.path.relpath(f'{REFERENCE}/{SOURCES[path]}.md', Path(page).parent)})"
-        return match[0] if path in known or path.startswith("docs/images/") else match[1]
+        if path in known or path.startswith("docs/images/"):
+            return match[0]
+        return f"[{match[1]}]({REPOSITORY}/blob/main/{path}{match[3] or ''})" if path else match[1]
 
     text = re.sub(r"^```(\w+) .+$", r"```\1", text, flags=re.MULTILINE)  # the names of blocks are for the tests
     return _LINK.sub(kept, text)
@@ -78,7 +84,10 @@ def stage() -> None:
     for page, text in page_texts().items():
         (pages / page).parent.mkdir(parents=True, exist_ok=True)
         (pages / page).write_text(text, "utf-8")
-    shutil.copytree(ROOT / "docs" / "images", pages / "docs" / "images")
+    for picture in (path for path in (ROOT / "docs").rglob("*") if path.suffix in {".png", ".svg", ".gif"}):
+        target = pages / picture.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(picture, target)
     shutil.copy(CONFIG.parent / "extra.css", pages)
     shutil.copy(CONFIG, BUILD)
 
@@ -135,7 +144,8 @@ def main() -> int:
         print(problem, file=sys.stderr)
     if problems:
         return 1
-    print(f"{len(nav_pages())} pages: open {SITE.relative_to(ROOT)}/index.html")
+    folder = SITE.relative_to(ROOT) if SITE.is_relative_to(ROOT) else SITE
+    print(f"{len(nav_pages())} pages. To read and search them, run {SERVE} {folder}, and open http://127.0.0.1:8000")
     return 0
 
 

@@ -149,25 +149,33 @@ def client_page(client: type) -> str:
     """Presence or AsyncPresence: a section for each of its parts."""
     name = f"{CORE}.{client.__name__}"
     text = directive(name, 1, members=False, inherited_members=False)
-    if client is AsyncPresence:
-        text += "\nThe methods are described at [Presence](presence.md).\n"
     for title, members in client_methods(client).items():
         text += f"\n## {title}\n" + "".join(client_member(client, member) for member in members)
     return text
 
 
 def client_member(client: type, name: str) -> str:
-    """A method of a client. mkdocstrings reads the source, so for one made by ``awaited`` we write the signature."""
+    """A method of a client. mkdocstrings reads the source, so for one made by ``awaited`` we write the signature, and
+    for one of AsyncPresence the docstring that it takes over from Presence."""
     text = directive(f"{CORE}.{client.__name__}.{name}", 3)
     method = inspect.getattr_static(client, name)
+    taken_over = f"\n{inspect.getdoc(method)}\n" if client is AsyncPresence else ""
     made_from = inspect.unwrap(method) if callable(method) else method
     if made_from is method or inspect.iscoroutinefunction(made_from):
-        return text
+        return text if _has_docstring(method) else text + taken_over
     source = textwrap.dedent(inspect.getsource(made_from))
     [tree] = ast.parse(source).body
     assert isinstance(tree, ast.FunctionDef)
     signature = "\n".join(source.splitlines()[: tree.body[0].lineno - 1])
-    return f"{text}      show_attribute_values: false\n\n```text\nasync {signature} ...\n```\n"
+    return f"{text}      show_attribute_values: false\n\n```text\nasync {signature} ...\n```\n{taken_over}"
+
+
+def _has_docstring(method: Any) -> bool:
+    """Whether its own source has one."""
+    function = getattr(method, "fget", None) or getattr(method, "__func__", method)
+    [tree] = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    assert isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef)
+    return ast.get_docstring(tree) is not None
 
 
 def client_methods(client: type) -> dict[str, list[str]]:
@@ -199,7 +207,7 @@ def module_names() -> Iterator[tuple[str, list[str]]]:
 
 
 def modules_page() -> str:
-    text = "# Frameworks, JWT, webhooks, tests\n\n[In your framework](../frameworks.md) shows how to use them.\n"
+    text = "# Frameworks, JWT, webhooks, tests\n\n[In your framework](../use/frameworks.md) shows how to use them.\n"
     for module, names in module_names():
         sections = (django_settings() if name == "PresenceConfig" else described(module, name, 3) for name in names)
         text += f"\n## `{module}`\n" + "".join(sections)
@@ -247,8 +255,8 @@ def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentP
 
 def commands_page() -> str:
     text = (
-        "# Commands\n\nThe help of every command. [The command line](../cli.md) explains them with examples and exit "
-        "codes.\n"
+        "# Commands\n\nThe help of every command. [The command line](../lookup/cli.md) explains them with examples and "
+        "exit codes.\n"
     )
     for name, parser in subcommands(cli.build_parser()).items():
         text += f"\n## `presence {name}`\n\n{_help(parser)}"
@@ -279,7 +287,7 @@ def openapi() -> dict[str, Any]:
 
 def http_api_page() -> str:
     schema = openapi()
-    text = f"# HTTP API\n\n{schema['info']['description']}\n[The HTTP service](../http.md) has examples.\n"
+    text = f"# HTTP API\n\n{schema['info']['description']}\n[The HTTP service](../lookup/http.md) has examples.\n"
     section = ""
     for path, methods in schema["paths"].items():
         for method, operation in methods.items():

@@ -15,9 +15,9 @@ class PrivacyMethods(Client):
         """Erase a person: delete every trace from every key. What staff did to them stays, under a pseudonym.
 
         Live sessions end first, as kicked, and the user is unblocked. by: 1-256 bytes. reason: for staff, 1-500
-        characters. After an error call it again: it continues with what is left. docs/privacy.md lists what it cannot
-        reach. Refused with Unavailable during a reshard. Cost: O(N) in many small steps: it reads the lists of the
-        person's shard and all audits.
+        characters. After an error call it again: it continues with what is left. docs/run/privacy.md lists what it
+        cannot reach. Refused with Unavailable during a reshard. Cost: O(N) in many small steps: it reads the lists of
+        the person's shard and all audits.
         """
         return self._run(erase.erase(self._ctx, uid, by, reason))
 

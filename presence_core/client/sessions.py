@@ -66,7 +66,7 @@ class SessionsMethods(Client):
         ``session_expiry`` says. The session lives no longer (up to a second less), whatever its timeouts are, and
         nothing moves that: neither use nor ``change_timeouts``. The cause of its end is "idp". idp: where the user has
         signed in, ``{"iss": issuer, "sub": subject, "sid": session}`` of the ID token, ``sub`` or ``sid`` or both, up
-        to 255 bytes each. The provider can end the session by that: docs/identity_provider.md.
+        to 255 bytes each. The provider can end the session by that: docs/use/identity_provider.md.
 
         methods: how the visitor has authenticated, at most eight names of 1-16 of a-z, 0-9, _ and -, 55 characters in
         all: those of RFC 8176 ("pwd", "otp", "hwk") or the site's own. mfa: with several factors; by default True for
@@ -126,7 +126,7 @@ class SessionsMethods(Client):
         staff require a new sign-in (``require_sign_in``), until ``reauthenticated``. The session of such a request is
         ``.refused``; it lives on, and the request does not count as seen. Unknown and malformed tokens give the same
         answer at the same cost. Never raises OutcomeUnknown. Once ``kick`` has returned, every later call is falsy
-        (docs/operations.md, "Failover", names the exception). Cost: O(log N), one round trip; one more to read why the
+        (docs/run/failover.md names the exception). Cost: O(log N), one round trip; one more to read why the
         session ended.
 
         With a worker, an expired session is ended for good, before this returns (one more round trip, once). Without

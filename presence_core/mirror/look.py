@@ -99,7 +99,7 @@ def lines(look: Look, site_of: Mapping[str, SiteStore], url_name: str) -> Iterat
         yield f"  mirror it: {command(store, url_name)}"
         yield f"  its ACL user: {acl_line(store, site.database, is_cluster=site.is_cluster)}"
     if not look.found:
-        yield "No sessions of a store that is known were found. Describe it in a file: --map FILE (docs/mirror.md)."
+        yield "No sessions of a store that is known were found. Describe it in a file: --map FILE (docs/use/mirror.md)."
 
 
 def _keys(number: int) -> str:

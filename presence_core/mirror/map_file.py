@@ -36,7 +36,7 @@ def read_map(path: str, store: Store | None) -> Store:
     unknown = given.keys() - _PATHS.keys() - set(_TEXTS) - {"fields", "lifetime_unit"}
     if unknown:
         raise InvalidArgument(
-            "--map", f"must not have {sorted(unknown)[0]!r}: docs/mirror.md lists the names", "unknown"
+            "--map", f"must not have {sorted(unknown)[0]!r}: docs/use/mirror.md lists the names", "unknown"
         )
     return _store(given, store)
 

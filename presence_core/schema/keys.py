@@ -1,5 +1,5 @@
 """Every family of keys: one row each. The keyspace, type checks, the reshard and ``erase`` follow this table. Tests
-compare docs/keys.md, docs/privacy.md and the ACL users of docs/operations.md with it."""
+compare docs/keys.md, docs/run/privacy.md and the ACL users of docs/run/acl.md with it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Family(NamedTuple):
     type: KeyType
     copied: Copied
     person: Personal = ""
-    writers: str = ""  #: the ACL users of docs/operations.md that may write it
+    writers: str = ""  #: the ACL users of docs/run/acl.md that may write it
 
     @property
     def prefix(self) -> str:

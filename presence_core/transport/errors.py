@@ -129,14 +129,14 @@ def _access_refused(error: BaseException, at: str, server: str, call: Call | Non
         said = text.partition(", with args")[0]
         return Unavailable(
             f"{at} does not have a command that this needs{missing}: {said}. Its configuration renames or disables it "
-            f"{RENAMED}; docs/operations.md lists the commands.",
+            f"{RENAMED}; docs/run/acl.md lists the commands.",
             server,
             "NOPERM",
         )
     in_script = "ACL failure in script" in text or "executing the script can't run this command" in text
     if isinstance(error, NoPermissionError) or code == "NOPERM" or in_script:
         return Unavailable(
-            f"{at} does not permit this: {text}{missing}. docs/operations.md lists what ACL users need.",
+            f"{at} does not permit this: {text}{missing}. docs/run/acl.md lists what ACL users need.",
             server,
             "NOPERM",
         )

@@ -164,7 +164,7 @@ def sign_in(
 
     request: of Flask or werkzeug, behind the middleware. response: with ``headers.add``. login: other arguments of
     ``login``. max_age: of the cookie, seconds; None: until the browser closes. device_cookie: keep a random id on the
-    device (docs/odd_logins.md), unless ``device_id`` is given.
+    device (docs/use/odd_logins.md), unless ``device_id`` is given.
 
     The sessions that the request names end first, of any user, and those of this user on the same ``device_id``. A
     session ``on_behalf_by`` staff neither ends others nor is ended. Raises LoginRefused. Cost: two to five round trips.

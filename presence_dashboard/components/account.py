@@ -48,6 +48,7 @@ def menu(actor: Actor) -> None:
         _density_choice()
         _language_choice()
         st.caption(texts.times_in(code(str(zone()))))
+        _link("/handbook", texts.HANDBOOK_PAGE)
         if access.mode() == "oidc":
             st.button(texts.SIGN_OUT_BUTTON, on_click=access.sign_out, key="sign-out")
         elif not is_open:

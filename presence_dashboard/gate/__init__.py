@@ -5,7 +5,7 @@
 keeps sign-ins and roles, ``socket_limits`` and ``page_messages`` bound what a browser may send, and ``gate_mark`` tells
 pages that the gate is there.
 Imports ``texts``, ``format``, ``roles`` and ``data.store``; ``access``, ``actions`` and ``dashboard.py`` import it.
-Start with ``middleware_and_routes`` below. The manual is docs/access.md.
+Start with ``middleware_and_routes`` below. The manual is docs/run/access.md.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def check_oidc() -> None:
     except OSError:  # no file, or one that cannot be read or parsed
         auth = None
     if lacking := [key for key in _OIDC_KEYS if not isinstance(auth, Mapping) or not auth.get(key)]:
-        raise InvalidArgument("secrets.toml", f"must have a table [auth] with {', '.join(lacking)} (docs/access.md)")
+        raise InvalidArgument("secrets.toml", f"must have a table [auth] with {', '.join(lacking)}: docs/run/access.md")
 
 
 def _require_redis() -> None:

@@ -30,7 +30,7 @@ def refuse_public_address() -> None:
         setting = f"server.address is {address}" if address else "server.address is not set, which means all addresses"
         raise SystemExit(
             f"The dashboard has no sign-in, so it listens on this machine only, but {setting}: "
-            "set it to 127.0.0.1, or set PRESENCE_DASHBOARD_ACCESS (docs/access.md)."
+            "set it to 127.0.0.1, or set PRESENCE_DASHBOARD_ACCESS (docs/run/access.md)."
         )
 
 

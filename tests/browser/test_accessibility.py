@@ -111,6 +111,12 @@ def walk(tab: Tab, home: str) -> Iterator[str]:
             expect(page.get_by_role("textbox", name=texts.REASON)).to_be_visible()
         tab.settle()
         yield name
+    tab.account()
+    page.get_by_role("link", name=texts.HANDBOOK_PAGE, exact=True).click()
+    page.get_by_role("button", name="Block someone", exact=True).click()
+    expect(page.get_by_role("img")).to_be_visible()
+    tab.settle()
+    yield texts.HANDBOOK_PAGE
     page.goto(f"{home}/?version=9.9.9")
     expect(page.get_by_role("heading", name=texts.LINK_TITLE)).to_be_visible()
     expect(page.get_by_role("button", name=texts.LINK_SHOW_ALL)).to_be_visible()

@@ -1,4 +1,4 @@
-"""Each block of docs/mirror.md runs on a real Redis that holds data of the other store in its format.
+"""Each block of docs/use/move.md runs on a real Redis that holds data of the other store in its format.
 
 The block of the tally runs in tests/web/test_page_blocks.py.
 """
@@ -22,7 +22,7 @@ from presence_core.web.rules import hashed_id
 from tests.conftest import Bed, on
 from tests.support.fair_clock import PATIENT
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "mirror.md"
+DOCUMENT = Path(__file__).parents[2] / "docs/use/move.md"
 BLOCKS = dict(re.findall(r"^```python ([\w-]+)\n(.*?)^```", DOCUMENT.read_text("utf-8"), re.M | re.S))
 
 KEY = "a key of at least thirty-two bytes, as HS256 wants"

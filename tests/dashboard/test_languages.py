@@ -46,7 +46,7 @@ def test_two_viewers_each_see_their_own_language(app: AppTest, presence: Presenc
     assert texts.LABEL_LOGIN == "Login"
 
 
-@pytest.mark.parametrize("page", ["live", "person", "blocks", "history", "report", "health", "staff"])
+@pytest.mark.parametrize("page", ["live", "person", "blocks", "history", "report", "health", "staff", "handbook"])
 @pytest.mark.parametrize("language", ["de", "ja"])
 def test_each_page_runs_in_another_language(app: AppTest, presence: Presence, page: str, language: str) -> None:
     login = presence.login("user01", name="Ada", device="Mac")

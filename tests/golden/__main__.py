@@ -1,4 +1,4 @@
-"""``python -m tests.golden``: write the files again, and the keys of the ACL users in docs/operations.md."""
+"""``python -m tests.golden``: write the files again, and what two pages of docs repeat."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 import tempfile
 
 from presence_core import Settings
-from tests.golden import FILES, TEXTS, acl_users
+from tests.golden import FILES, TEXTS, acl_users, public_names
 from tests.golden.namespace import SETTINGS, lines
 from tests.support.facade import Clock, P, sync_facade
 from tests.support.servers import Server, redis_binary, valkey_binary
@@ -14,7 +14,8 @@ from tests.support.servers import Server, redis_binary, valkey_binary
 
 def main() -> int:
     """Write them all; the one that needs a server, if there is one."""
-    acl_users.PAGE.write_text(acl_users.written(), "utf-8")
+    for page in (acl_users, public_names):
+        page.PAGE.write_text(page.written(), "utf-8")
     for name, make in TEXTS.items():
         (FILES / name).write_text("\n".join(make()) + "\n", "utf-8")
     binary = valkey_binary() or redis_binary()

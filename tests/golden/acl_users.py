@@ -1,4 +1,4 @@
-"""The keys of the ACL users in docs/operations.md, as the table of keys says. Their commands are written by hand."""
+"""The keys of the ACL users in docs/run/acl.md, as the table of keys says. Their commands are written by hand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from presence_core.schema.keys import COMMON, SHARD, Family
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "operations.md"
+PAGE: Final = Path(__file__).parents[2] / "docs/run/acl.md"
 _LINE: Final = re.compile(r"^user presence-(\w+) .*$", re.MULTILINE)
 _WRITTEN: Final = re.compile(r"(?<=[ (])~\{online\S*(?: ~\{online\S*)*")
 

@@ -30,14 +30,14 @@ CLIENT: Final[dict[str, Any]] = {
 def lines(p: P, raw: Any) -> list[str]:
     """Make the calls. A line for each key, and below it one for each field, member or entry; then what a sweep
     changes."""
-    _play(p)
+    play(p)
     before = list(_keys(raw))
     p.advance(1900)
     p.sweep()
     return [*before, "", *difflib.unified_diff(before, list(_keys(raw)), "before", "after the sweep", lineterm="", n=0)]
 
 
-def _play(p: P) -> None:
+def play(p: P) -> None:
     """The calls. Ids and secrets that are random otherwise are counted."""
     ids, secrets = itertools.count(1), itertools.count(1)
     p.context.new_id = lambda: f"id{next(ids):020}"

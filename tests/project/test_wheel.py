@@ -118,6 +118,7 @@ def test_the_wheel_has_all_files_of_both_packages_and_the_app(built: dict[str, P
     ours = {str(path.relative_to(ROOT)) for path in files if path.is_file() and "__pycache__" not in path.parts}
     assert ours <= names
     assert {"presence_core/py.typed", "presence_dashboard/py.typed"} <= names
+    assert {"presence_dashboard/handbook/block.md", "presence_dashboard/handbook/block.png"} <= names
     assert "presence_core/web/your_devices/locale/de/LC_MESSAGES/your_devices.mo" in names
     assert "presence_dashboard/locale/zh_Hans/LC_MESSAGES/dashboard.mo" in names
 

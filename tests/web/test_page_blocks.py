@@ -1,4 +1,4 @@
-"""The blocks of frameworks.md, mirror.md, logging.md and others run as they are printed, on a real server."""
+"""The blocks of frameworks.md, move.md, logging.md and others run as they are printed, on a real server."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.servers import Server, missing, redis_binary, valkey_binary
 from tests.web.notices.mail_server import mail_server
 from tests.web.your_devices.device_sites import KEY
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs/use"
 
 
 def blocks(page: str) -> dict[str, str]:
@@ -53,7 +53,7 @@ def run(code: str, page: str, **names: Any) -> dict[str, Any]:
 
 
 def test_every_block_of_these_pages_is_tested() -> None:
-    pages = ("frameworks.md", "logging.md", "odd_logins.md", "failed_sign_ins.md", "on_behalf.md", "places.md",
+    pages = ("frameworks.md", "../run/logging.md", "odd_logins.md", "failed_sign_ins.md", "on_behalf.md", "places.md",
              "sign_ins.md", "timeouts.md", "identity_provider.md")  # fmt: skip
     assert [set(blocks(page)) for page in pages] == [
         {"client", "asyncio"},
@@ -73,7 +73,7 @@ def test_every_block_of_these_pages_is_tested() -> None:
 
 @pytest.mark.parametrize("block", ["client", "asyncio"])
 def test_a_client_of_the_site_is_used_and_not_closed(block: str, server: Server) -> None:
-    run(blocks("frameworks.md")[block], "docs/frameworks.md", URL=server.url)
+    run(blocks("frameworks.md")[block], "docs/use/frameworks.md", URL=server.url)
     with Presence.from_url(server.url, Settings("shop" if block == "client" else "online")) as presence:
         assert [session.uid for session in presence.sessions("ada")] == ["ada"]
         presence.kick("ada", by="test", reason="test")
@@ -99,7 +99,7 @@ def test_a_page_of_another_origin_gets_its_preflight_and_reads_why_it_is_refused
     server: Server, presence: Presence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
-    site = run(blocks("frameworks/fastapi.md")["cors"], "docs/frameworks/fastapi.md")
+    site = run(blocks("frameworks/fastapi.md")["cors"], "docs/use/frameworks/fastapi.md")
     shop = {"Origin": "https://shop.example"}
     token = presence.login("ada").token
     with TestClient(site["app"]) as client:
@@ -124,8 +124,8 @@ def test_a_page_of_another_origin_gets_its_preflight_and_reads_why_it_is_refused
 def test_a_program_records_the_spans_of_its_client(server: Server) -> None:
     """In a process of its own: the provider is global, and can be set once."""
     environ = os.environ | {"PRESENCE_REDIS_URL": server.url, "PRESENCE_NAMESPACE": "traces"}
-    command = [sys.executable, "-W", "error", "-c", blocks("logging.md")["traces"]]
-    done = subprocess.run(command, env=environ, cwd=DOCS.parent, capture_output=True, text=True, timeout=60)
+    command = [sys.executable, "-W", "error", "-c", blocks("../run/logging.md")["traces"]]
+    done = subprocess.run(command, env=environ, cwd=DOCS.parents[1], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "['login']\n", "")
 
 
@@ -135,7 +135,7 @@ def test_a_program_records_the_spans_of_its_client(server: Server) -> None:
 def test_a_login_names_the_device_of_its_cookie_and_another_browser_is_new(
     presence: Presence, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, page = blocks("odd_logins.md")["device"], "docs/odd_logins.md"
+    code, page = blocks("odd_logins.md")["device"], "docs/use/odd_logins.md"
     first = run(code, page, presence=presence, cookie_header="")
     kept = first["set_cookie"].partition(";")[0]
     assert first["set_cookie"].endswith("; Path=/; Max-Age=34560000; HttpOnly; Secure; SameSite=Lax")
@@ -148,7 +148,7 @@ def test_a_login_names_the_device_of_its_cookie_and_another_browser_is_new(
 
 def test_a_sender_mails_users_whose_address_the_site_names(presence: Presence) -> None:
     with mail_server() as mails:
-        names = {"KEY": KEY, "SMTP_URL": f"smtp://127.0.0.1:{mails.port}", "presence": presence}
+        names: dict[str, Any] = {"KEY": KEY, "SMTP_URL": f"smtp://127.0.0.1:{mails.port}", "presence": presence}
         code = blocks("odd_logins.md")["notices"].replace("    ...", "    meanwhile()")
 
         def meanwhile() -> None:
@@ -157,20 +157,21 @@ def test_a_sender_mails_users_whose_address_the_site_names(presence: Presence) -
                 presence.login("u1019", device_id=f"device-of-the-block-{number}")
             until(lambda: mails.mails)
 
-        run(code, "docs/odd_logins.md", address_of=lambda uid: ("ada@mail.example", "de"), meanwhile=meanwhile, **names)
+        names |= {"address_of": lambda uid: ("ada@mail.example", "de"), "meanwhile": meanwhile}
+        run(code, "docs/use/odd_logins.md", **names)
     assert mails.mails[0]["Subject"] == "Waren Sie das? Anmeldung in Ihrem Konto bei Shop"
 
 
 def test_a_site_reports_the_sign_ins_that_it_refuses(presence: Presence) -> None:
     presence.login("u1019")
-    run(blocks("failed_sign_ins.md")["failed"], "docs/failed_sign_ins.md", presence=presence)
+    run(blocks("failed_sign_ins.md")["failed"], "docs/use/failed_sign_ins.md", presence=presence)
     assert [failure.why for failure in presence.failed_logins("u1019").items] == ["wrong_password"]
     assert [failure.name_kind for failure in presence.failed_logins("Kim@example.org").items] == ["email"]
 
 
 def test_staff_log_in_on_behalf_of_a_user(presence: Presence) -> None:
     presence.kick("u1019", by="test", reason="test")
-    login = run(blocks("on_behalf.md")["behalf"], "docs/on_behalf.md", presence=presence)["login"]
+    login = run(blocks("on_behalf.md")["behalf"], "docs/use/on_behalf.md", presence=presence)["login"]
     assert login.session.on_behalf_by == "sam@support"
     assert not presence.is_online("u1019")
 
@@ -181,45 +182,45 @@ def test_a_login_far_from_the_last_one_names_both_places(
     places = str(write_place_file(tmp_path / "places.mmdb"))
     with Presence.from_url(server.url, Settings(timeout=PATIENT, namespace="places", place_file=places)) as presence:
         for address in ("192.0.2.7", "203.0.113.7"):
-            run(blocks("places.md")["distant"], "docs/places.md", presence=presence, address=address)
+            run(blocks("places.md")["distant"], "docs/use/places.md", presence=presence, address=address)
     assert capsys.readouterr().out == "Lyon, FR, then Tokyo, JP\n"
 
 
 def test_a_site_shows_the_last_login(presence: Presence, capsys: pytest.CaptureFixture[str]) -> None:
     presence.kick("u1019", by="test", reason="test")
     presence.login("u1019", device="phone")
-    run(blocks("sign_ins.md")["previous"], "docs/sign_ins.md", presence=presence)
+    run(blocks("sign_ins.md")["previous"], "docs/use/sign_ins.md", presence=presence)
     assert re.fullmatch(r"Your last sign-in: \d\d \w+ \d\d:\d\d UTC on phone\n", capsys.readouterr().out)
 
 
 def test_a_kind_of_account_has_timeouts_and_a_limit_and_staff_change_its_timeouts(presence: Presence) -> None:
     presence.kick("u1019", by="test", reason="test")
     for replaced in (0, 1):
-        login = run(blocks("timeouts.md")["kinds"], "docs/timeouts.md", presence=presence)["login"]
+        login = run(blocks("timeouts.md")["kinds"], "docs/use/timeouts.md", presence=presence)["login"]
         assert (login.session.idle_timeout, len(login.replaced)) == (900, replaced)
-    [session] = run(blocks("timeouts.md")["change"], "docs/timeouts.md", presence=presence)["sessions"]
+    [session] = run(blocks("timeouts.md")["change"], "docs/use/timeouts.md", presence=presence)["sessions"]
     assert (session.idle_timeout, session.absolute_timeout) == (300, 14_400)
 
 
 def test_a_session_ends_with_that_of_the_identity_provider(presence: Presence) -> None:
-    named = run(blocks("identity_provider.md")["expiry"], "docs/identity_provider.md", presence=presence)
+    named = run(blocks("identity_provider.md")["expiry"], "docs/use/identity_provider.md", presence=presence)
     session = named["login"].session
     assert session.idp_expires_at.timestamp() == pytest.approx(named["claims"]["session_expiry"], abs=0.001)
     assert session.absolute_timeout in (599, 600)
     code = blocks("identity_provider.md")["link"]
-    linked = run(code, "docs/identity_provider.md", presence=presence, claims=named["claims"])["login"]
+    linked = run(code, "docs/use/identity_provider.md", presence=presence, claims=named["claims"])["login"]
     assert linked.session.idp == {name: named["claims"][name] for name in ("iss", "sub", "sid")}
 
 
 def test_a_site_mounts_the_receiver_of_logouts(presence: Presence) -> None:
-    site = run(blocks("identity_provider.md")["receive"], "docs/identity_provider.md", presence=presence)
+    site = run(blocks("identity_provider.md")["receive"], "docs/use/identity_provider.md", presence=presence)
     with TestClient(site["app"]) as client:
         assert client.post("/backchannel-logout", data={"logout_token": "x"}).status_code == 400
 
 
 def test_staff_change_the_timeouts_of_all_that_match(presence: Presence, capsys: pytest.CaptureFixture[str]) -> None:
     presence.login("ada", device="kiosk")
-    assert run(blocks("timeouts.md")["bulk"], "docs/timeouts.md", presence=presence)["change"].changed == 1
+    assert run(blocks("timeouts.md")["bulk"], "docs/use/timeouts.md", presence=presence)["change"].changed == 1
     assert capsys.readouterr().out == "1 1 0 0\n"
 
 
@@ -230,10 +231,10 @@ def test_the_tally_of_a_roll_out_is_counted_and_exported(
     server: Server, presence: Presence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
-    block = blocks("mirror.md")["rollout"]
+    block = blocks("move.md")["rollout"]
     before = set(REGISTRY._collector_to_names)
     try:
-        site = run(block, "docs/mirror.md")
+        site = run(block, "docs/use/move.md")
         visitor = {"X-User": "ada", "Cookie": "site=old-key"}
         with TestClient(site["app"]) as client:
             assert client.get("/", headers=visitor).status_code == 404, "no route, but not refused"
@@ -253,6 +254,6 @@ def test_the_tally_of_a_roll_out_is_counted_and_exported(
 
 
 def test_the_states_of_the_table_are_those_of_the_tally() -> None:
-    table = (DOCS / "mirror.md").read_text("utf-8").partition("| state | the request |")[2].partition("\n\n")[0]
+    table = (DOCS / "move.md").read_text("utf-8").partition("| state | the request |")[2].partition("\n\n")[0]
     named = {name for row in re.findall(r"^\| (`.+?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
     assert named == set(get_args(State))

@@ -52,7 +52,7 @@ SIGN_INS_LOOKED_AT: Final = 20
 """Users of each of so many shards, online and offline, whose sign-in histories are measured."""
 
 KEY_BYTES: Final = 80
-"""What a key takes next to its name and its value, about (docs/capacity.md)."""
+"""What a key takes next to its name and its value, about (docs/lookup/costs.md)."""
 
 Clock = Callable[[], float]
 """Passed by the client: operations read no clock."""

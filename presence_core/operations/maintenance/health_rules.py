@@ -32,7 +32,7 @@ LAG_SECONDS: Final = 60
 LOSS_SHOWN: Final = 7 * 86_400_000
 """How long a loss of all data is reported, ms."""
 WRITES: Final = script.WRITES | {"evalsha", "xdel"}
-_PERMIT: Final = "Give the ACL user the rights that docs/operations.md lists under “Who may do what”."
+_PERMIT: Final = "Give the ACL user the rights that docs/run/acl.md lists under “Who may do what”."
 
 
 _GIVE_BACK: Final = "Remove its rename-command lines from the server's configuration, and restart it."
@@ -196,7 +196,7 @@ def _of_losses(facts: HealthFacts) -> Iterator[Finding]:
             f"{facts.records_missing} of {facts.records_looked_at} listed sessions have lost their record: Redis "
             "deleted it (its clock was ahead by more than a day, or keys were evicted), and these users are signed out."
         )
-        yield Finding("error", "data", text, "Run presence repair. docs/operations.md says how to prevent it.")
+        yield Finding("error", "data", text, "Run presence repair. docs/run/worker.md says how to prevent it.")
 
 
 def _of_permissions(facts: HealthFacts) -> Iterator[Finding]:

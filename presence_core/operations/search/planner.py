@@ -1,9 +1,9 @@
 """Choose the cheapest way to the sessions that match a filter.
 
 An index is read to its end and put in order: all matches are known, so the total is exact. The list is scanned from the
-newest until a page is full, sometimes for the users that an index names. docs/search.md has all ways. The indexes say
-how many entries a range has, in O(log N), and facets how many sessions a value has. The rest is arithmetic, with costs
-that were measured.
+newest until a page is full, sometimes for the users that an index names. docs/lookup/search.md has all ways. The
+indexes say how many entries a range has, in O(log N), and facets how many sessions a value has. The rest is arithmetic,
+with costs that were measured.
 
 ``plan`` fetches the counts, ``estimate`` computes how many match, ``_cheapest`` chooses, ``_build`` makes the route.
 """

@@ -33,7 +33,7 @@ from presence_core.web.rules import Verdict
 
 log = logging.getLogger(__name__)
 
-NO_MIDDLEWARE: Final = "The app has no PresenceMiddleware around this route: see docs/frameworks.md."
+NO_MIDDLEWARE: Final = "The app has no PresenceMiddleware around this route: see docs/use/frameworks.md."
 
 
 class SignedIn(NamedTuple):

@@ -13,7 +13,7 @@ from presence_core.web.rules import Verdict
 MAX_BODY: Final = 4096
 """Bytes."""
 
-NO_MIDDLEWARE: Final = "The app has no PresenceMiddleware around YourDevices: see docs/your_devices.md."
+NO_MIDDLEWARE: Final = "The app has no PresenceMiddleware around YourDevices: see docs/use/your_devices.md."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

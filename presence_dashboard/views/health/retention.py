@@ -1,4 +1,4 @@
-"""The table of stored personal data on the Health page: docs/privacy.md with the settings in force."""
+"""The table of stored personal data on the Health page: docs/run/privacy.md with the settings in force."""
 
 from __future__ import annotations
 

@@ -22,11 +22,11 @@ from tests.support.fair_clock import PATIENT
 from tests.support.notices import claim, finish, queue_notice
 from tests.support.place_file import write_place_file
 
-OPERATIONS = Path(__file__).parents[3] / "docs" / "operations.md"
+ACL_PAGE = Path(__file__).parents[3] / "docs/run/acl.md"
 
 
 def _rights() -> list[str]:
-    section = OPERATIONS.read_text("utf-8").split("### A user with all rights")[1].split("\n## ")[0]
+    section = ACL_PAGE.read_text("utf-8").split("## A user with all rights")[1].split("\n## ")[0]
     return re.findall(r"\+[@a-z_]+(?:\|[a-z]+)?", section)
 
 
@@ -108,7 +108,7 @@ def test_a_user_with_the_documented_rights_may_do_everything(bed: Bed) -> None:
 @on("valkey-sync", "redis7-sync")
 def test_a_reshard_needs_only_the_documented_additional_rights(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reshard, "KEEP_OLD_KEYS_SECONDS", 0.0)
-    section = OPERATIONS.read_text("utf-8").split("### Rights for a reshard")[1].split("\n## ")[0]
+    section = (ACL_PAGE.parent / "reshard.md").read_text("utf-8").split("## Rights for a reshard")[1].split("\n## ")[0]
     more = re.findall(r"\+[a-z]+", section)
     assert "+restore" in more
     at = bed.raw.connection_pool.connection_kwargs["path"]
@@ -120,7 +120,7 @@ def test_a_reshard_needs_only_the_documented_additional_rights(bed: Bed, monkeyp
         bed.raw.execute_command("ACL", "SETUSER", "mover", "reset", "on", ">s3cret", *keys, *rights)
         with Presence.from_url(url, Settings(namespace="acl-move", timeout=PATIENT)) as p:
             if goal == 2:
-                with pytest.raises(Unavailable, match=r"docs/operations\.md lists"):
+                with pytest.raises(Unavailable, match=r"docs/run/acl\.md lists"):
                     p.reshard(goal)
             else:
                 assert p.reshard(goal).sessions == 1
@@ -160,12 +160,12 @@ def test_trackers_need_the_same_rights_on_keys_of_their_own(bed: Bed) -> None:
 
 
 def _as(bed: Bed, role: str, **settings: Any) -> Presence:
-    """A client that signs in as this user of docs/operations.md."""
-    [line] = re.findall(rf"^user (presence-{role} .*)$", OPERATIONS.read_text("utf-8"), re.MULTILINE)
+    """A client that signs in as this user of docs/run/acl.md."""
+    [line] = re.findall(rf"^user (presence-{role} .*)$", ACL_PAGE.read_text("utf-8"), re.MULTILINE)
     words = line.replace("{online", "{" + bed.namespace).replace("PASSWORD", "s3cret")
     rules = ["ACL", "SETUSER", *re.findall(r"\([^)]*\)|\S+", words)]
     if bed.is_cluster:
-        [more] = re.findall(r"On a cluster add `([^`]+)`", OPERATIONS.read_text("utf-8"))
+        [more] = re.findall(r"On a cluster add `([^`]+)`", ACL_PAGE.read_text("utf-8"))
         bed.raw.execute_command(*rules, *more.split(), target_nodes="all")
         url = bed.url.replace("://", f"://presence-{role}:s3cret@")
     else:
@@ -183,7 +183,7 @@ def _refused(bed: Bed, calls: dict[str, Callable[[], Any]]) -> None:
         with pytest.raises(Unavailable) as caught:
             call()
         assert caught.value.code == "NOPERM", name
-        assert re.search(r"does not permit this: .* docs/operations\.md lists", str(caught.value)), name
+        assert re.search(r"does not permit this: .* docs/run/acl\.md lists", str(caught.value)), name
     assert bed.dump() == before
 
 

@@ -29,7 +29,7 @@ from tests.support.faults.proxy import Proxy
 from tests.support.servers import HOST
 
 OPERATIONS = Path(asking.__file__).parents[1]
-DOCUMENT = Path(__file__).parents[3] / "docs" / "operations.md"
+DOCUMENT = Path(__file__).parents[3] / "docs/run/acl.md"
 
 
 def levels(health: Health, subject: str) -> list[str]:
@@ -353,8 +353,8 @@ def test_a_foreign_key_in_the_namespace_is_a_finding(p: P, bed: Bed) -> None:
 
 
 def _rights() -> list[str]:
-    """The rights that docs/operations.md lists, read as test_acl.py does."""
-    section = DOCUMENT.read_text("utf-8").split("### A user with all rights")[1].split("\n## ")[0]
+    """The rights that docs/run/acl.md lists, read as test_acl.py does."""
+    section = DOCUMENT.read_text("utf-8").split("## A user with all rights")[1].split("\n## ")[0]
     return re.findall(r"\+[@a-z_]+(?:\|[a-z]+)?", section)
 
 
@@ -391,7 +391,7 @@ def test_the_sites_acl_user_gets_its_health_and_leaves_no_entry_in_the_acl_log(p
         assert finding.text.startswith(
             f"The ACL user may not run xtrim, zadd on keys that begin with {{{bed.namespace}:1:0}}"
         )
-        assert "docs/operations.md" in (finding.advice or "")
+        assert "docs/run/acl.md" in (finding.advice or "")
         assert health.sessions == 1, "what it may see it sees"
         asked = {entry["object"] for entry in bed.raw.acl_log()}
         assert asked <= {"config|get"}, "nothing was tried that changes anything"

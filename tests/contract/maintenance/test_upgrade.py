@@ -1,8 +1,8 @@
 """Two versions at once: today's reads what an earlier version wrote, each continues what the other began, and a client
 refuses an unknown schema before it writes anything.
 
-Nothing has been released yet, so there is no earlier tag. Commit 3b37f3f is used instead. The data that it wrote are
-kept in data/. Where the repository's history is available, its code runs next to ours.
+Until 0.9.0 has a tag, commit 3b37f3f is used instead. The data that it wrote are
+kept in data/, next to those of 0.9.0. Where the repository's history is available, its code runs next to ours.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import pytest
 from presence_core import CorruptData, ListOrder, LoginRefused, SessionFilter
 from presence_core.operations import layout as layout_operations
 from tests.conftest import Bed, on
+from tests.golden.namespace import SETTINGS as GOLDEN
 from tests.support.facade import P
 from tests.support.notices import queue_notice
 from tests.support.programs.earlier import comparable
@@ -39,10 +40,15 @@ WHY: dict[str, Any] = {"by": "staff", "reason": "test"}
 def written(bed: Bed) -> dict[str, Any]:
     """Load the data of the earlier version into this test's namespace; returns the tokens and the time that its site
     knew."""
-    first, *lines = DATA.read_text("utf-8").splitlines()
+    return load(bed, DATA, b"{earlier")
+
+
+def load(bed: Bed, path: Path, namespace: bytes) -> dict[str, Any]:
+    """Write the keys of a file into this test's namespace. Returns its first line."""
+    first, *lines = path.read_text("utf-8").splitlines()
     for line in lines:
         words = [word.encode("latin-1") for word in json.loads(line)]
-        words[1] = words[1].replace(b"{earlier", b"{" + bed.namespace.encode(), 1)
+        words[1] = words[1].replace(namespace, b"{" + bed.namespace.encode(), 1)
         bed.raw.execute_command(*words)
     known: dict[str, Any] = json.loads(first)
     return known
@@ -163,6 +169,40 @@ def test_data_of_an_earlier_fold_is_found_by_a_scan_until_reindex_has_finished(t
         assert [found_user.session_id for found_user in fresh.list_sessions(SessionFilter(text=session_id))] == [
             session_id
         ]
+
+
+# -- data of a release -------------------------------------------------------------------------------------------------
+
+RELEASE = SUPPORT / "data" / "release-0.9.0.jsonl"
+"""What tests/golden/namespace.py did, written by 0.9.0. It stays as it is: docs/lookup/compatibility.md promises it."""
+
+
+@on("valkey-sync", "redis7-async", soak=("valkey", "redis7"))
+def test_the_data_of_the_release_are_read_ended_and_erased(bed: Bed) -> None:
+    known = load(bed, RELEASE, b"{golden")
+    settings = {name: value for name, value in GOLDEN.items() if name != "namespace"}
+    p = bed.connect(**settings, heal=False)
+    p.set_now(known["now"])
+    before = bed.dump()
+    assert {session.uid for session in p.list_sessions(limit=100).items} == {
+        "ada", "eve", "old", "tabs", "user-0", "user-4", "user-5"
+    }  # fmt: skip
+    [ended] = p.ended("user-2").items
+    assert (ended.reason, ended.ticket, ended.message) == ("kicked", "T-1", "Ended.")
+    assert p.sessions("tabs")[0].old_token
+    assert {block.uid for block in p.blocks()} == {"mallory", "user-2"}
+    assert p.staff()[0].role == "admin"
+    assert [person.uid for person in p.people("lovelace")] == ["ada"]
+    assert {session.place.city for session in p.sessions("ada") if session.place} == {"Berlin", "Sydney"}
+    assert p.facets("plan")
+    assert {entry.action for entry in p.audit(limit=100).items} >= {"kick", "block", "kick_where", "change_timeouts"}
+    assert bed.dump() == before, "a reader writes nothing"
+    writer = bed.connect(**settings)
+    writer.set_now(known["now"])
+    assert writer.repair().repaired == 0, "nothing is untidy for today's code"
+    assert writer.kick("eve", **WHY)
+    assert writer.erase("ada", **WHY).complete
+    assert not any(b"Lovelace" in (value or b"") for value in bed.dump().values())
 
 
 # -- both at once -----------------------------------------------------------------------------------------------------
@@ -413,7 +453,7 @@ def test_sessions_on_behalf_of_users_of_both_versions_are_listed_and_end_in_both
         return sorted(session.uid for session in p.list_sessions(order=order))
 
     assert uids("login") == ["ada", "bob", "bob"]
-    assert uids("last_seen") == ["bob", "bob"], "docs/upgrade.md: those of an earlier version are missing in this order"
+    assert uids("last_seen") == ["bob", "bob"], "docs/run/upgrade.md: those of an earlier version are missing"
     p.login("ada")
     assert uids("last_seen") == ["ada", "bob", "bob"]
     earlier.kick("bob", **WHY)
@@ -432,7 +472,7 @@ def test_an_earlier_version_leaves_remarks_as_they_are(p: P, earlier: Earlier) -
     assert p.reindex() is not None
     assert p.remarks("ada") == [remark]
     earlier.erase("ada", **WHY)
-    assert p.remarks("ada") == [remark], "docs/upgrade.md: an earlier version does not know them"
+    assert p.remarks("ada") == [remark], "docs/run/upgrade.md: an earlier version does not know them"
     p.erase("ada", **WHY)
     assert p.remarks() == []
     assert p.repair().repaired == 0
@@ -453,7 +493,7 @@ def test_an_earlier_version_leaves_failed_sign_ins_as_they_are(p: P, earlier: Ea
     with pytest.raises(LoginRefused):
         p.login("ada")
     earlier.erase("ada", **WHY)
-    assert len(p.failed_logins("ada")) == 2, "docs/upgrade.md: an earlier version does not know them"
+    assert len(p.failed_logins("ada")) == 2, "docs/run/upgrade.md: an earlier version does not know them"
     p.erase("ada", **WHY)
     assert p.failed_logins().items == []
     assert p.repair().repaired == 0
@@ -477,7 +517,7 @@ def test_a_login_of_an_earlier_version_is_in_no_sign_in_history_and_is_a_previou
     earlier.sweep()
     assert [sign_in.at for sign_in in on.sign_ins("ada")] == [last.login_at, first.login_at]
     earlier.erase("ada", **WHY)
-    assert on.sign_ins("ada"), "docs/upgrade.md: an earlier version does not know them"
+    assert on.sign_ins("ada"), "docs/run/upgrade.md: an earlier version does not know them"
     on.erase("ada", **WHY)
     assert on.sign_ins("ada") == []
 
@@ -505,7 +545,7 @@ def test_an_earlier_version_leaves_requests_alone_and_reads_their_audit(p: P, be
     earlier.kick("ada", **WHY)
     assert p.approval_requests() == [asked]
     earlier.erase("ada", **WHY)
-    assert b"lovelace" in b"".join(bed.raw.hvals(p.context.keys.shards[0].approvals)), "docs/upgrade.md says so"
+    assert b"lovelace" in b"".join(bed.raw.hvals(p.context.keys.shards[0].approvals)), "docs/run/upgrade.md says so"
     p.answer_request(asked.id, "approve", by="grace")
     assert earlier.audit() == [True] * 4
     assert p.repair().repaired == 0

@@ -66,7 +66,8 @@ EVERYWHERE = {"block_rules"}
 OF_A_SHARD = (b"retold", b"confirmed", b"indexes", b"no_address", b"no_address_at")
 """Fields of meta that are not copied."""
 REBUILT = {"words", "addresses", "facets", "ids", "idp"}
-STAYS_BEHIND = {"rotated:", "events", "retold:", "recount", "counted", "moved", "failed_names", "failed_names:", "failed_from"}
+STAYS_BEHIND = {"rotated:", "events", "retold:", "recount", "counted", "moved", "failed_names", "failed_names:",
+                "failed_from"}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""docs/recipes.md is correct: every snippet runs, and returns what the text next to it says."""
+"""docs/use/recipes.md is correct: every snippet runs, and returns what the text next to it says."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import Bed, on
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "recipes.md"
+DOCUMENT = Path(__file__).parents[3] / "docs/use/recipes.md"
 
 
 def _snippets() -> dict[str, list[str]]:

@@ -30,7 +30,7 @@ from tests.support.samples import write_samples
 from tests.support.servers import Server, missing, redis_binary, valkey_binary, wait_for
 
 STAFF: dict[str, StaffRole] = {"dana": "support", "eve": "viewer", "stan": "stats"}
-PAGES = ("", "live", "sessions", "person", "blocks", "history", "report", "health", "staff")
+PAGES = ("", "live", "sessions", "person", "blocks", "history", "report", "health", "staff", "handbook")
 
 NAMES = (b"Lovelace", b"ada@example.com")
 SEARCHES = ("", "q=visitor-7", "q=Lovelace", "q=ada@example.com&inside=ada@example.com", "q=203.0.113.7")

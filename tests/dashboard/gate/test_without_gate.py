@@ -47,7 +47,7 @@ def scripts() -> list[Path]:
 
 
 def test_each_page_is_such_a_script() -> None:
-    pages = {"live", "sessions", "person", "blocks", "history", "report", "health", "staff"}
+    pages = {"live", "sessions", "person", "blocks", "history", "report", "health", "staff", "handbook"}
     assert {script.stem for script in scripts()} == {"main", *pages}
 
 

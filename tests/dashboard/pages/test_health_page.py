@@ -115,7 +115,7 @@ def test_what_is_kept_of_people_and_for_how_long_is_one_table(app: AppTest, monk
     assert rows["truncate_addresses_after"] == "7 days; then /24 (IPv4) or /48 (IPv6)"
     assert rows["keep_audit"] == "2 years, the latest 100,000 at most"
     assert rows["max_events"] == "the latest 5,000"
-    privacy = (ROOT / "docs" / "privacy.md").read_text("utf-8")
+    privacy = (ROOT / "docs/run/privacy.md").read_text("utf-8")
     assert all(f"`{setting}`" in privacy for setting in rows if setting), "as the manual has it"
     named = {field.name for field in fields(Settings) if field.name.startswith("keep_")}
     assert named <= set(rows), "no time of the settings is left out"

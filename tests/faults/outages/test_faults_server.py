@@ -267,7 +267,7 @@ def test_a_missing_acl_right_is_named_with_the_page_that_lists_them(
         error = failure(calls[name])
         assert (error.code, isinstance(error, OutcomeUnknown)) == ("NOPERM", False)
         assert re.search(rf"does not permit this: .*{lacks}", str(error)), str(error)
-        assert str(error).endswith("docs/operations.md lists what ACL users need.")
+        assert str(error).endswith("docs/run/acl.md lists what ACL users need.")
         assert "ada" not in str(error)
     assert owner.counts().totals == before.totals
     assert [session.uid for session in owner.list_sessions()] == ["ada"]

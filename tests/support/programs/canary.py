@@ -59,7 +59,7 @@ server_metadata_url = "http://127.0.0.1:1/.well-known/openid-configuration"
 
 WAITS = b"events cannot be read"
 
-PAGES = ("", "live", "sessions", "person", "blocks", "history", "report", "health", "staff")
+PAGES = ("", "live", "sessions", "person", "blocks", "history", "report", "health", "staff", "handbook")
 
 
 def forms(secret: str) -> set[bytes]:

@@ -41,7 +41,7 @@ class Environment:
         install = [*pip, "install", "--no-deps", "--no-index", "--no-compile", "--quiet", str(wheel)]
         subprocess.run(install, check=True, timeout=120)
         [self.site] = directory.glob("lib/python*/site-packages")
-        [metadata] = self.site.glob("presence_core-*.dist-info")
+        [metadata] = self.site.glob("presence_sessions-*.dist-info")
         for package in _required(PathDistribution(metadata), set(extras)):
             self._link(package)
         subprocess.run([*pip, "check"], check=True, capture_output=True, timeout=120)

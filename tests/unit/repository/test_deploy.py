@@ -306,3 +306,22 @@ def test_network_policies_close_every_pod_and_open_its_port() -> None:
         assert policies[name]["podSelector"]["matchLabels"].items() <= labels[name].items()
         assert rule["from"]
         assert [port["port"] for port in rule["ports"]] == [port["containerPort"] for port in container["ports"]]
+
+
+def test_every_file_and_page_gives_the_same_time_to_stop() -> None:
+    """Twice ``confirm_hold``, for which a client holds changes when it closes, and a reserve."""
+    files = [path for path in (ROOT / "deploy").rglob("*") if path.suffix in (".yaml", ".service")]
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+    pattern = r"(?:stop_grace_period: |terminationGracePeriodSeconds: |TimeoutStopSec=)(\d+)|(\d+) s\w* to stop"
+    found = [number for path in (*files, *pages) for number in re.findall(pattern, path.read_text("utf-8"))]
+    assert len(found) >= 11
+    assert {int(file or page) for file, page in found} == {2 * Settings().confirm_hold + 15}
+
+
+def test_the_builder_of_the_images_gets_every_file_that_a_wheel_takes_from_elsewhere() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    copied = (ROOT / "deploy/Dockerfile").read_text("utf-8")
+    sent = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
+    for name in project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]:
+        assert re.search(rf"^COPY .*(?<![\w/]){re.escape(name)}(?![\w/])", copied, re.MULTILINE), name
+        assert f"!{name}" in sent

@@ -77,3 +77,22 @@ def test_make_floor_tests_with_the_oldest_versions_of_this_project() -> None:
     assert "--resolution lowest-direct" in said
     assert "pyproject.toml --extra all " in said
     assert ".venv-floor/bin/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder tests/contract\n" in said
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="needs make")
+def test_a_release_asks_for_the_address_of_the_project_and_writes_it_into_its_one_place(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    ours = (ROOT / "pyproject.toml").read_text("utf-8")
+    address = tomllib.loads(ours)["project"]["urls"]["Source"]
+    (tmp_path / "pyproject.toml").write_text(ours.replace(address, "https://presence-core.example"), "utf-8")
+    command = ["make", "--old-file=.venv/tools/.made", "release"]
+    asked = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert asked.returncode == 2
+    assert "Run make release ADDRESS=https://" in asked.stderr
+    built = subprocess.run([*command, "ADDRESS=https://git.test/a/b"], cwd=tmp_path, capture_output=True, check=False)
+    assert built.returncode == 2, "there is nothing to build here"
+    project = tomllib.loads((tmp_path / "pyproject.toml").read_text("utf-8"))["project"]
+    assert {url.removeprefix("https://git.test/a/b") for url in project["urls"].values()} == {
+        "", "/issues", "/blob/main/CHANGELOG.md", "/blob/main/docs/use/quickstart.md"
+    }  # fmt: skip
+    assert "presence-core.example" not in (tmp_path / "pyproject.toml").read_text("utf-8")

@@ -23,14 +23,14 @@ def test_the_document_of_keys_has_a_row_for_each_family() -> None:
 
 
 def test_the_document_of_privacy_names_each_family_with_personal_data() -> None:
-    text = (DOCS / "privacy.md").read_text("utf-8")
+    text = (DOCS / "run/privacy.md").read_text("utf-8")
     assert [family.prefix for family in EVERY if family.person and f"`{family.prefix}`" not in text] == []
 
 
 @pytest.mark.parametrize("user", ["site", "worker", "viewer", "support"])
 def test_an_acl_user_may_write_the_families_that_it_needs(user: str) -> None:
     """After a change of the table, ``python -m tests.golden`` writes them."""
-    [line] = re.findall(rf"^user presence-{user} .*$", (DOCS / "operations.md").read_text("utf-8"), re.MULTILINE)
+    [line] = re.findall(rf"^user presence-{user} .*$", (DOCS / "run/acl.md").read_text("utf-8"), re.MULTILINE)
     assert set(re.findall(r" \(?(~\S+)", line)) == set(acl_users.keys_of(user))
     assert acl_users.written() == acl_users.PAGE.read_text("utf-8")
 

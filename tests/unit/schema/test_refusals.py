@@ -43,7 +43,8 @@ def test_every_code_has_a_rule_and_is_raised_somewhere() -> None:
 
 
 def test_the_document_has_every_code_with_its_rule() -> None:
-    text = (ROOT / "docs/http.md").read_text("utf-8").partition("### Codes of refused values")[2].partition("\n## ")[0]
+    text = (ROOT / "docs/lookup/http.md").read_text("utf-8")
+    text = text.partition("### Codes of refused values")[2].partition("\n## ")[0]
     rows = dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", text, re.MULTILINE))
     del rows["code"]  # the heading
     assert rows == RULES

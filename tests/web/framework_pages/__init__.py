@@ -1,1 +1,1 @@
-"""The pages of docs/frameworks: their sites run as they are printed."""
+"""The pages of docs/use/frameworks: their sites run as they are printed."""

@@ -1,4 +1,4 @@
-"""The project of docs/frameworks/django.md, made as the page says."""
+"""The project of docs/use/frameworks/django.md, made as the page says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The blocks of docs/frameworks.md and of the pages in docs/frameworks, as they are printed."""
+"""The blocks of docs/use/frameworks.md and of the pages in docs/use/frameworks, as they are printed."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import shlex
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-PAGES = ROOT / "docs" / "frameworks"
+PAGES = ROOT / "docs/use/frameworks"
 
 
 def text_of(page: str) -> str:
-    """A page in docs/frameworks."""
+    """A page in docs/use/frameworks."""
     return (PAGES / f"{page}.md").read_text("utf-8")
 
 

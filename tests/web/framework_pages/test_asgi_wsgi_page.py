@@ -1,4 +1,4 @@
-"""The blocks of docs/frameworks/asgi_wsgi.md for WSGI and aiohttp run as printed; its site: test_site_pages."""
+"""The blocks of docs/use/frameworks/asgi_wsgi.md for WSGI and aiohttp run as printed; its site: test_site_pages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.web.framework_pages.test_site_pages import presence, server
 
 __all__ = ["presence", "server"]  # the fixtures
 
-PAGE = "docs/frameworks/asgi_wsgi.md"
+PAGE = "docs/use/frameworks/asgi_wsgi.md"
 
 
 def run(block: str) -> dict[str, Any]:

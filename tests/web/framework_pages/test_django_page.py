@@ -1,4 +1,4 @@
-"""The project of docs/frameworks/django.md runs as it is printed."""
+"""The project of docs/use/frameworks/django.md runs as it is printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole sites of docs/frameworks run as they are printed, in a process of their own, and so do their tests."""
+"""The whole sites of docs/use/frameworks run as they are printed, in a process of their own, and so do their tests."""
 
 from __future__ import annotations
 

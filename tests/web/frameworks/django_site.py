@@ -52,7 +52,7 @@ def configure(redis_url: str, namespace: str) -> None:
             PRESENCE_SETTINGS={"namespace": namespace},
         )  # fmt: skip
         django.setup()
-        exec(compile(blocks("django")["admin.py"], "docs/frameworks/django.md, admin.py", "exec"), {})
+        exec(compile(blocks("django")["admin.py"], "docs/use/frameworks/django.md, admin.py", "exec"), {})
         from django.core.management import call_command
 
         call_command("migrate", verbosity=0)

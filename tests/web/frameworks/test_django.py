@@ -527,8 +527,8 @@ def test_the_urls_of_the_page_run_as_printed(presence: Presence) -> None:
 
     printed = blocks("django")
     urls, answers = ModuleType("mysite_urls"), ModuleType("mysite_answers")
-    exec(compile(printed["urls.py"], "docs/frameworks/django.md, urls.py", "exec"), vars(urls))
-    exec(compile(printed["answers.py"], "docs/frameworks/django.md, answers.py", "exec"), vars(answers))
+    exec(compile(printed["urls.py"], "docs/use/frameworks/django.md, urls.py", "exec"), vars(urls))
+    exec(compile(printed["answers.py"], "docs/use/frameworks/django.md, answers.py", "exec"), vars(answers))
     refused = {"public": ("/sign-in",), "anonymous": "refuse"}
 
     def form(client: Any, who: str = "ada", password: str = PASSWORD) -> Any:

@@ -1,4 +1,4 @@
-"""The lines of docs/frameworks/jwt.md, and what the sites of the frameworks share, on real servers."""
+"""The lines of docs/use/frameworks/jwt.md, and what the sites of the frameworks share, on real servers."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def lines(framework: str, server: Server, monkeypatch: pytest.MonkeyPatch) -> di
     monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
     monkeypatch.setenv("SITE_KEY", "k" * 32)
     site: dict[str, Any] = {"__name__": "mysite"}
-    exec(compile(SITES[framework], f"docs/frameworks/{framework}.md", "exec"), site)
+    exec(compile(SITES[framework], f"docs/use/frameworks/{framework}.md", "exec"), site)
     return site
 
 
@@ -259,7 +259,7 @@ ENVIRON = {"DJANGO_SETTINGS_MODULE": "mysettings", "DJANGO_SUPERUSER_PASSWORD": 
 def test_the_lines_for_jwt(server: Server, presence: Presence, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
     site: dict[str, Any] = {"KEY": "a key of at least thirty-two bytes, as HS256 wants"}
-    exec(compile(BLOCKS["jwt"], "docs/frameworks/jwt.md", "exec"), site)
+    exec(compile(BLOCKS["jwt"], "docs/use/frameworks/jwt.md", "exec"), site)
     try:
         token = site["issue"]("jay")
         before = presence.sessions("jay")[0].last_seen
@@ -307,7 +307,7 @@ def test_the_lines_for_several_tabs(server: Server, presence: Presence, monkeypa
     monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
     monkeypatch.setenv("PRESENCE_ROTATE_GRACE", "30")
     site: dict[str, Any] = {}
-    exec(compile(BLOCKS["tabs"], "docs/frameworks/jwt.md, tabs", "exec"), site)
+    exec(compile(BLOCKS["tabs"], "docs/use/frameworks/jwt.md, tabs", "exec"), site)
 
     async def refresh(tokens: list[str]) -> list[str]:
         """Refresh in all tabs at once."""
@@ -336,7 +336,7 @@ def test_the_lines_for_refresh_tokens(server: Server, presence: Presence, monkey
     monkeypatch.setenv("PRESENCE_REDIS_URL", server.url)
     site: dict[str, Any] = {"KEY": "a key of at least thirty-two bytes, as HS256 wants"}
     for block in ("jwt", "refresh"):
-        exec(compile(BLOCKS[block], f"docs/frameworks/jwt.md, {block}", "exec"), site)
+        exec(compile(BLOCKS[block], f"docs/use/frameworks/jwt.md, {block}", "exec"), site)
     try:
         first, access = site["sign_in"]("ray")
         [session] = presence.sessions("ray")
@@ -383,7 +383,7 @@ def test_the_lines_for_webhooks_remove_only_the_kicked_users_token(
         "once": lambda delivery_id, act: act(), "check_all_refresh_tokens": lambda: did.append(("check all",)),
         "drop_refresh_token": lambda uid, session_id: did.append((uid, session_id)),
     }  # fmt: skip
-    receive = compile(BLOCKS["receiver"], "docs/frameworks/jwt.md, receiver", "exec")
+    receive = compile(BLOCKS["receiver"], "docs/use/frameworks/jwt.md, receiver", "exec")
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -415,7 +415,7 @@ def test_the_lines_for_webhooks_remove_only_the_kicked_users_token(
         try:
             block = BLOCKS["webhooks"].replace("/var/lib/site/webhooks", str(tmp_path)).replace("...", "site_runs()")
             block = block.replace("https://tokens.example/hook", f"http://{HOST}:{receiver.server_port}/hook")
-            exec(compile(block, "docs/frameworks/jwt.md, webhooks", "exec"), names | {"site_runs": site_runs})
+            exec(compile(block, "docs/use/frameworks/jwt.md, webhooks", "exec"), names | {"site_runs": site_runs})
         finally:
             receiver.shutdown()
     assert ("wanda", second) not in did, "the other device was not kicked"

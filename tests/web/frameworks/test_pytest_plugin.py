@@ -1,4 +1,4 @@
-"""The pytest plugin: docs/testing.md runs as it is printed, and a run that does not use the plugin imports nothing."""
+"""The pytest plugin: docs/use/testing.md runs as printed, and a run without it imports nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from tests.conftest import Bed, on
 from tests.support.facade import P
 
 ROOT = Path(__file__).parents[3]
-BLOCKS = dict(re.findall(r"^```python (\S+)\n(.*?)^```", (ROOT / "docs/testing.md").read_text("utf-8"), re.M | re.S))
+PAGE = ROOT / "docs/use/testing.md"
+BLOCKS = dict(re.findall(r"^```python (\S+)\n(.*?)^```", PAGE.read_text("utf-8"), re.M | re.S))
 
 DJANGO = """
 import pytest
@@ -153,7 +154,7 @@ def test_the_entry_point_names_the_plugin_and_the_page_its_fixtures() -> None:
     [name] = project["project"]["entry-points"]["pytest11"].values()
     plugin = import_module(name)
     assert plugin.__file__ == str(ROOT / "pytest_presence.py")
-    table = re.findall(r"^\| `\w+`.* \|$", (ROOT / "docs/testing.md").read_text("utf-8"), re.M)
+    table = re.findall(r"^\| `\w+`.* \|$", PAGE.read_text("utf-8"), re.M)
     documented = {fixture for row in table for fixture in re.findall(r"`(\w+)`", row.split("|")[1])}
     assert documented == {name for name in vars(plugin) if name.endswith("presence") or name.startswith("presence_")}
     targets = project["tool"]["hatch"]["build"]["targets"]

@@ -1,4 +1,4 @@
-"""Django: websockets of Channels, with the lines of docs/frameworks/channels_celery.md, and event streams."""
+"""Django: websockets of Channels, with the lines of docs/use/frameworks/channels_celery.md, and event streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lines of docs/open_connections.md for websockets without ASGI run as they are printed."""
+"""The lines of docs/use/open_connections.md for websockets without ASGI run as they are printed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.fair_clock import PATIENT
 from tests.support.servers import HOST, free_port
 from tests.web.framework_pages.printed import ROOT
 
-DOCUMENT = (ROOT / "docs/open_connections.md").read_text("utf-8")
+DOCUMENT = (ROOT / "docs/use/open_connections.md").read_text("utf-8")
 BLOCKS = dict(re.findall(r"^```python ([\w-]+)\n(.*?)^```", DOCUMENT, re.M | re.S))
 
 
@@ -31,7 +31,7 @@ def test_a_websocket_of_another_package_closes_with_its_session(bed: Bed, monkey
     monkeypatch.setenv("PRESENCE_NAMESPACE", bed.namespace)
     port = free_port()
     site: dict[str, Any] = {"PORT": port}
-    exec(compile(BLOCKS["websockets"], "docs/open_connections.md", "exec"), site)
+    exec(compile(BLOCKS["websockets"], "docs/use/open_connections.md", "exec"), site)
 
     async def closed(socket: Any) -> tuple[int, str]:
         with pytest.raises(ConnectionClosed) as caught:

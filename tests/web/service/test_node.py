@@ -1,4 +1,4 @@
-"""The blocks for Node of docs/frameworks/node.md and docs/mirror.md, run by Node against the real HTTP service."""
+"""The blocks for Node of docs/use/frameworks/node.md and docs/use/move.md, run by Node on the real HTTP service."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.web.service.process import served_on_thread
 
 DOCS = Path(__file__).parents[3] / "docs"
 BLOCKS = blocks("node", "js")
-[EXPRESS] = re.findall(r"^```js\n(.*?)^```", (DOCS / "mirror.md").read_text("utf-8"), re.M | re.S)
+[EXPRESS] = re.findall(r"^```js\n(.*?)^```", (DOCS / "use/move.md").read_text("utf-8"), re.M | re.S)
 
 valkey = on("valkey-sync")
 

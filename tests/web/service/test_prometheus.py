@@ -217,8 +217,8 @@ def panels() -> list[dict[str, Any]]:
 
 
 def documented() -> dict[str, str]:
-    """Name of a metric → where it is exported, in the table of docs/logging.md."""
-    section = (ROOT / "docs/logging.md").read_text("utf-8").partition("## Metrics")[2].partition("\n## ")[0]
+    """Name of a metric → where it is exported, in the table of docs/run/logging.md."""
+    section = (ROOT / "docs/run/logging.md").read_text("utf-8").partition("## Metrics")[2].partition("\n## ")[0]
     rows = [line.split("|") for line in section.splitlines() if line.startswith("| `presence_")]
     return {name: row[-2].strip() for row in rows for name in re.findall(r"`(presence_\w+)", row[1])}
 

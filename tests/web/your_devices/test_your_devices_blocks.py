@@ -1,4 +1,4 @@
-"""The blocks of docs/your_devices.md run as they are printed, on a real server."""
+"""The blocks of docs/use/your_devices.md run as they are printed, on a real server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.fair_clock import PATIENT
 from tests.support.servers import Server, missing, redis_binary, valkey_binary
 from tests.web.your_devices.device_sites import KEY
 
-PAGE = (Path(__file__).parents[3] / "docs/your_devices.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[3] / "docs/use/your_devices.md").read_text("utf-8")
 BLOCKS = dict(re.findall(r"^```python (\w+)\n(.*?)^```", PAGE, re.M | re.S))
 
 
@@ -40,7 +40,7 @@ def token(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def run(name: str) -> dict[str, Any]:
     known: dict[str, Any] = {"__name__": "mysite", "KEY": KEY}
-    exec(compile(BLOCKS[name], "docs/your_devices.md", "exec"), known)
+    exec(compile(BLOCKS[name], "docs/use/your_devices.md", "exec"), known)
     return known
 
 

@@ -334,7 +334,7 @@ def test_a_user_with_a_thousand_sessions_must_sign_in_everywhere(p: P) -> None:
 
 @on("valkey-sync", "redis7-sync")
 def test_the_blocks_of_the_page_run_as_they_are_printed(p: P) -> None:
-    page = Path(__file__).parents[4] / "docs" / "fresh_authentication.md"
+    page = Path(__file__).parents[4] / "docs/use/fresh_authentication.md"
     names: dict[str, Any] = {"presence": p}
     for block in re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.M | re.S):
         exec(compile(block, page.name, "exec"), names)

@@ -1,0 +1,1 @@
+"""The Handbook page."""
