@@ -49,6 +49,7 @@ RUN_ELSEWHERE = {
     "docs/logging.md": "test_page_blocks",
     "docs/odd_logins.md": "test_page_blocks",
     "docs/failed_sign_ins.md": "test_page_blocks",
+    "docs/moves.md": "test_page_blocks",
     "docs/on_behalf.md": "test_page_blocks",
     "docs/places.md": "test_page_blocks",
     "docs/timeouts.md": "test_page_blocks",
