@@ -89,6 +89,7 @@ COMMANDS: Final = {
     "soak": "benchmarks.soak.run",
     "move": "benchmarks.move",
     "instructions": "benchmarks.instructions",
+    "commuters": "benchmarks.commuters",
     "compare": "benchmarks.rows",
     "busy": "benchmarks.busy.run",
 }

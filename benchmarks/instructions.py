@@ -7,6 +7,7 @@ busy machine, so the states before and after a change can be compared: run it in
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import random
 import re
@@ -25,12 +26,20 @@ import redis
 from benchmarks.data import Row, imported_logins, logins
 from benchmarks.methods.ending import BY, MESSAGE, REASON
 from benchmarks.stage import SETTINGS, binaries
-from presence_core import Presence, SessionFilter
+from presence_core import LoginRefused, Presence, SessionFilter
 
+AGENT: Final = "Mozilla/5.0 (X11; Linux x86_64; rv:127.0) Gecko/20100101 Firefox/127.0"
 SESSIONS: Final = 2_000
 CALLS: Final = 100
 SWEPT: Final = 500
 KICKED: Final = 200
+
+_ADDRESSES: Final = ("192.0.2.7", "198.51.100.7")
+
+
+def _place_of(address: bytes) -> bytes:
+    """Two networks of a country."""
+    return b"FR\n64500\nExample Telecom\n46,5\nLyon" if address[0] == 192 else b"FR\n64501\nExample Cable\n49,2\nParis"
 
 
 class Calls:
@@ -68,6 +77,8 @@ class Calls:
             "counts": (nothing, lambda _: p.counts(), 1),
             "heartbeats": (lambda: self._random.sample(self._refs, 1000), p.heartbeats, 1000),
             "page": (nothing, lambda _: p.list_sessions(limit=50), 1),
+            "validate_place": (self._placed(1), self._validate_from, 1),
+            "validate_network": (self._placed(2), self._validate_from, 1),
             "validate": (lambda: self._random.choice(self._refs).rpartition(":"), self._validate, 1),
         }
 
@@ -89,6 +100,29 @@ class Calls:
         context.now = str(int((time.time() + 3600) * 1000))
         assert self.presence.sweep(limit=SWEPT).expired == SWEPT
         context.now = ""
+
+    def _placed(self, networks: int) -> Callable[[], tuple[str, str, str]]:
+        """Of sessions with a place, requests from so many networks in turn."""
+        refs: list[str] = []
+        turns = itertools.count()
+
+        def request() -> tuple[str, str, str]:
+            if not refs:
+                self.presence.internal.context.place_of = _place_of
+                rows = [row | {"ip": _ADDRESSES[0], "user_agent": AGENT} for row in self._rows(CALLS)]
+                made = self.presence.login_many(rows)
+                refs.extend(login.session.ref for login in made if not isinstance(login, LoginRefused))
+                self.presence.internal.context.place_of = lambda _: b""
+            uid, _, session_id = refs[(turn := next(turns)) % CALLS].rpartition(":")
+            return uid, session_id, _ADDRESSES[(turn // CALLS + 1) % networks]
+
+        return request
+
+    def _validate_from(self, request: tuple[str, str, str]) -> None:
+        uid, session_id, ip = request
+        self.presence.internal.context.place_of = _place_of
+        assert self.presence.validate_session(uid, session_id, ip=ip, user_agent=AGENT)
+        self.presence.internal.context.place_of = lambda _: b""
 
     def _validate(self, parts: tuple[str, str, str]) -> object:
         uid, _, session_id = parts

@@ -77,6 +77,7 @@ class SessionFilter:
     sign_in_required: bool = False
     distant: bool = False
     after_failures: bool = False
+    moved: bool = False
     old_token: bool = False
     country: str | None = None
     network: str | None = None

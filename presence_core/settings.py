@@ -48,6 +48,7 @@ OnLimit = Literal["replace", "reject"]
 Unfit = Literal["cut", "refuse"]
 NoAddress = Literal["pass", "refuse"]
 RecordAddress = Literal["full", "network", "none"]
+OnMove = Literal["flag", "require_sign_in"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ class Settings:
     no_address: NoAddress = "pass"  #: while a block rule names a network: refuse logins without a readable address
     record_address: RecordAddress = "full"  #: addresses in records: whole, their network (/24, /48), or none
     record_user_agent: bool = True  #: False: records have os and browser, and not the user agent that named them
+    on_move: OnMove = "flag"  #: a session that moves (docs/use/moves.md): flag it, or also require a new sign-in
     rotate_grace: int = 0  #: a token that ``rotate`` has replaced stays valid for so long, so that tabs agree; 0…300
     keep_kicked: int = 30 * DAY  #: how long the tombstone of a kicked session is kept; 0 keeps none
     keep_replaced: int = 7 * DAY  #: the same, for a session that a limit ended
@@ -111,6 +113,7 @@ class Settings:
         check.choice("unfit", self.unfit, Unfit)
         check.choice("no_address", self.no_address, NoAddress)
         check.choice("record_address", self.record_address, RecordAddress)
+        check.choice("on_move", self.on_move, OnMove)
         if self.idle_timeout > self.absolute_timeout:
             raise InvalidArgument("idle_timeout", "must be at most absolute_timeout")
         if self.confirm_replicas and self.confirm_timeout > self.timeout * 500:
@@ -177,7 +180,7 @@ def fields_of_environ(environ: Mapping[str, str]) -> dict[str, Any]:
         raw = environ.get(variable, "").strip()
         if not raw:
             continue
-        if item.name in ("namespace", "on_limit", "place_file", "unfit", "no_address", "record_address"):
+        if item.name in ("namespace", "on_limit", "place_file", "unfit", "no_address", "record_address", "on_move"):
             given[item.name] = raw
         elif item.name in ("indexes", "facets"):
             given[item.name] = tuple(word.strip() for word in raw.split(",") if word.strip() not in ("", "none"))

@@ -26,13 +26,15 @@ COLUMNS: Final = (
     "uid", "session_id", "name", "aliases", "device", "app", "app_version", "ip", "last_ip", "user_agent", "os",
     "browser", "attributes", "login_at", "last_seen", "expires_at", "idle_timeout", "absolute_timeout",
     "idp_expires_at", "idp", "authenticated_at", "methods", "mfa", "sign_in_required_at", "new_device", "on_behalf_by",
-    "place", "distant", "previous_place", "previous_login_at", "after_failures", "old_token",
+    "place", "last_place", "distant", "previous_place", "previous_login_at", "moved", "move", "after_failures",
+    "old_token",
 )  # fmt: skip
 """The fields of an export. An import takes idp_expires_at as the login's expires_at."""
 
 _DERIVED: Final = (
     "last_ip", "os", "browser", "expires_at", "authenticated_at", "sign_in_required_at", "new_device", "on_behalf_by",
-    "place", "distant", "previous_place", "previous_login_at", "after_failures", "old_token",
+    "place", "last_place", "distant", "previous_place", "previous_login_at", "moved", "move", "after_failures",
+    "old_token",
 )  # fmt: skip
 _IGNORED: Final = frozenset(_DERIVED)
 """Fields of an export that an import ignores: they are derived from the others, or start again."""

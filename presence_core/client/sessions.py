@@ -116,8 +116,9 @@ class SessionsMethods(Client):
         return self._run(login.login_many(self._ctx, rows, imported))
 
     def validate(
-        self, token: str, *, touch: bool = True, ip: str | None = None, max_age: int | None = None
-    ) -> Validation:
+        self, token: str, *, touch: bool = True, ip: str | None = None, max_age: int | None = None,
+        user_agent: str | None = None,
+    ) -> Validation:  # fmt: skip
         """Decide whether a request may pass: truthy if the token's session is live. ``.code`` says why it is not, and
         ``.ended`` how the session ended.
 
@@ -129,17 +130,21 @@ class SessionsMethods(Client):
         (docs/run/failover.md names the exception). Cost: O(log N), one round trip; one more to read why the
         session ended.
 
+        If ``ip`` is another than before, the session may have moved: docs/moves.md has the rule. ``.moved`` says so of
+        this request. user_agent: the header of this request; its os and browser are compared, and it is not stored.
+
         With a worker, an expired session is ended for good, before this returns (one more round trip, once). Without
         one, or while the Redis clock is wrong, it can become valid again if that clock is set back. The same is true
         for heartbeats, rotate and a refused login.
         """
-        return self._run(validate.validate(self._ctx, token, touch, ip, max_age))
+        return self._run(validate.validate(self._ctx, token, touch, ip, max_age, user_agent))
 
     def validate_session(
-        self, uid: str, session_id: str, *, touch: bool = True, ip: str | None = None, max_age: int | None = None
-    ) -> Validation:
+        self, uid: str, session_id: str, *, touch: bool = True, ip: str | None = None, max_age: int | None = None,
+        user_agent: str | None = None,
+    ) -> Validation:  # fmt: skip
         """``validate`` for sites with session ids of their own, which have checked the visitor's secret themselves."""
-        return self._run(validate.validate_session(self._ctx, uid, session_id, touch, ip, max_age))
+        return self._run(validate.validate_session(self._ctx, uid, session_id, touch, ip, max_age, user_agent))
 
     def rotate(self, token: str) -> Login:
         """Replace the secret of a session. The old token is no longer valid; login time and record stay.

@@ -24,6 +24,9 @@ from presence_core.models.places import Place
 CHECK_INTERVAL: Final = 10.0
 """Seconds between two looks at whether a file has been replaced."""
 
+MAX_FOUND: Final = 8192
+"""Addresses whose place is known without a look-up, until the next look."""
+
 log = logging.getLogger(__name__)
 
 Find = Callable[[bytes], bytes]
@@ -117,29 +120,43 @@ class _Places:
 
     def __init__(self, files: list[_PlaceFile]) -> None:
         self._files = files
+        self._found: dict[bytes, bytes] = {}  #: by address: most visitors make many requests
         self._look_at = time.monotonic() + CHECK_INTERVAL
 
     def find(self, address: bytes) -> bytes:
         if not address or not self._files:
             return b""
-        return place_of(self._entries(ipaddress.ip_address(address))).packed()
+        self._look()
+        found = self._found.get(address)
+        if found is None:
+            found = place_of(self._entries(ipaddress.ip_address(address))).packed()
+            if len(self._found) >= MAX_FOUND:
+                self._found.clear()
+            self._found[address] = found
+        return found
 
     def time_zone(self, address: str) -> str | None:
         try:
-            return _label(self._entries(ipaddress.ip_address(address)), _TIME_ZONE) if self._files else None
+            if not self._files:
+                return None
+            self._look()
+            return _label(self._entries(ipaddress.ip_address(address)), _TIME_ZONE)
         except ValueError:
             return None
 
     def _entries(self, ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> list[Mapping[str, Any]]:
+        return [file.get(ip) for file in self._files]
+
+    def _look(self) -> None:
         if time.monotonic() >= self._look_at:
             self._look_at = time.monotonic() + CHECK_INTERVAL
             with suppress(RuntimeError):  # no thread can be started: the login goes on with the files as they are
                 threading.Thread(target=self._look_again, name="presence-place-file", daemon=True).start()
-        return [file.get(ip) for file in self._files]
 
     def _look_again(self) -> None:
         for file in self._files:
             file.look_again()
+        self._found.clear()
 
 
 def _open(path: str) -> Any:

@@ -14,6 +14,7 @@ from presence_core.models.answers import (
     Person,
     Plan,
     ReshardReport,
+    SessionMoved,
     SignIn,
     SignInResult,
     SweepReport,
@@ -54,7 +55,7 @@ from presence_core.models.history import (
     no_worker,
 )
 from presence_core.models.mirror import MirrorStatus
-from presence_core.models.places import Place
+from presence_core.models.places import Move, Origin, Place
 from presence_core.models.plain import plain
 from presence_core.models.sessions import (
     CORE,

@@ -10,7 +10,7 @@ from typing import Final, Generic, TypeVar
 
 from presence_core.errors import PresenceError
 from presence_core.models.choices import WayName
-from presence_core.models.places import MAX_BYTES, Place, cut
+from presence_core.models.places import MAX_BYTES, Move, Place, cut
 from presence_core.models.sessions import Ended, Record, Session, moment, text
 from presence_core.models.staff import Block, Job
 from presence_core.schema.endings import EventKind
@@ -147,7 +147,7 @@ class Counts:
     swept_at: datetime | None  #: when a sweep last ran to its end; None before the first
     odd_logins: Mapping[str, int]
     """Since the namespace began: "new_device"; "distant", far from the last login; "after_failures", after five or more
-    sign-ins that failed."""
+    sign-ins that failed; "moved", sessions that have moved."""
     failed_logins: int = 0  #: since the namespace began
     draining: bool = False  #: sweeps are still ending the sessions that ``revoke_before`` revoked
     waiting: Mapping[str, int] = field(default_factory=dict)  #: sessions that have ended, by the reason that a sweep
@@ -172,6 +172,13 @@ class DistantLogin(Event):
     place: Place | None  #: of this login
     previous_place: Place | None  #: of the login before
     previous_login_at: datetime | None  #: when that was
+
+
+@dataclass(frozen=True, slots=True)
+class SessionMoved(Event):
+    """The event ``moved``, with both sides. None once the session is no longer kept, or has moved again."""
+
+    move: Move | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from typing import Final, Literal, get_args
 FailureCode = Literal["unknown", "ended", "sign_in_required", "authentication_too_old"]
 """Why a Validation is falsy."""
 
-OddLogin = Literal["new_device", "distant", "after_failures"]
-"""What may be odd about a login; each is an EventKind too."""
+OddLogin = Literal["new_device", "distant", "after_failures", "moved"]
+"""What may be odd about a login, or later about its session; each is an EventKind too."""
 
 JobState = Literal["running", "paused", "cancelled", "done", "failed"]
 

@@ -7,6 +7,7 @@ leaves comes first: city and coordinates go, country and network stay.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
@@ -15,6 +16,8 @@ MAX_BYTES: Final = 64
 
 MAX_NETWORK: Final = 16
 """Bytes of the name of a network, where the city needs the rest."""
+
+_LAST_MS: Final = 253_402_300_799_000  # the end of the year 9999
 
 NOT_FOR_CITY: Final = 9
 """Bytes that a city leaves free: field ``o`` of a distant login has flags and a time before the last place."""
@@ -54,6 +57,53 @@ class Place:
         if not (country or asn or at or city or network):
             return b""
         return b"\n".join((country.encode(), asn.encode(), network, at.encode(), city))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a session was used from, and with which kind of browser, before or after a move."""
+
+    place: Place | None = None  #: None: not known, or no place file
+    network: str | None = None  #: "AS64500"; where that is not known, the /16 of IPv4 or the /32 of IPv6
+    os: str | None = None  #: family, parsed from the user agent
+    browser: str | None = None  #: family, parsed from the user agent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """A session was used from somewhere else than before: docs/use/moves.md has the rule."""
+
+    at: datetime
+    last_seen: datetime  #: when it was last seen before that
+    before: Origin
+    after: Origin
+    distant: bool = False  #: farther than a plane flies in the time between
+
+
+@lru_cache(maxsize=8192)
+def read_move(packed: bytes) -> tuple[Place | None, Move | None]:
+    """The place of the latest address and the last move, of the field ``w`` as moves/note_move.lua writes it. None
+    for each that is not known."""
+    lines = packed.decode("utf-8", "replace").split("\n")
+    if len(lines) not in (6, 27):
+        return None, None
+    place = None if lines[5] else _place_of(lines[:5])
+    times = lines[6:8]
+    if not times or not all(time.isascii() and time.isdecimal() and len(time) < 16 for time in times):
+        return place, None
+    at, last_seen = (datetime.fromtimestamp(min(int(time), _LAST_MS) / 1000, UTC) for time in times)
+    before, after = (_origin(lines[first : first + 8]) for first in (9, 17))
+    return place, Move(at=at, last_seen=last_seen, before=before, after=after, distant=lines[8] == "distant")
+
+
+def _place_of(lines: list[str]) -> Place | None:
+    return read_place("\n".join(lines).encode()) if any(lines) else None
+
+
+def _origin(lines: list[str]) -> Origin:
+    place, (network, os, browser) = _place_of(lines[:5]), lines[5:]
+    known = place.network_id if place else None
+    return Origin(place=place, network=known or network or None, os=os or None, browser=browser or None)
 
 
 def cut(text: bytes, most: int) -> bytes:

@@ -15,9 +15,9 @@ from typing import Any, Final, Literal, TypeAlias
 
 from presence_core import validation as check
 from presence_core.models.choices import FailureCode
-from presence_core.models.places import Place, read_place
+from presence_core.models.places import Move, Place, read_move, read_place
 from presence_core.schema.endings import EndCause, EndReason
-from presence_core.schema.record import AFTER_FAILURES, DISTANT, NEW_DEVICE, OLD_TOKEN, ON_BEHALF, SessionRow
+from presence_core.schema.record import AFTER_FAILURES, DISTANT, MOVED, NEW_DEVICE, OLD_TOKEN, ON_BEHALF, SessionRow
 from presence_core.validation import IDP_CLAIMS, as_json, is_too_deep
 
 CORE: Final = struct.Struct(">QII16s4s4s")
@@ -153,11 +153,15 @@ class Record:
     new_device: bool = False  #: the user had other devices at login, and not this one
     on_behalf_by: str | None = None  #: the member of staff who logged in on behalf of the user; None: the user did
     place: Place | None = None  #: of the address at login; None without ``Settings.place_file``
-    distant: bool = False  #: farther from the place of the login before than a plane flies in the time between
-    previous_place: Place | None = None  #: of the login before; only where ``distant``
+    distant: bool = False
+    """Farther than a plane flies in the time between: from the place of the login before, or in a move."""
+    previous_place: Place | None = None  #: of the login before; only if the login was ``distant``
     previous_login_at: datetime | None = None  #: when that was
     after_failures: bool = False  #: five or more sign-ins of the user had failed since the login before
     old_token: bool = False  #: a token was used after the grace of the ``rotate`` that replaced it: someone has a copy
+    last_place: Place | None = None  #: of the latest address, as far as known
+    moved: bool = False  #: used from another country, or from another network and browser: docs/use/moves.md
+    move: Move | None = None  #: the last time that it moved
 
     @property
     def ref(self) -> str:
@@ -346,13 +350,15 @@ def _fill(draft: Any, uid: str, session_id: str, row: SessionRow, labels: Labels
         draft.authenticated_at, draft.mfa = _packed_time(authentication), authentication[8:9] == b"1"
         draft.methods = tuple(text(methods).split(",")) if methods else ()
     draft.place = read_place(row.place) if row.place else None
-    draft.new_device = draft.distant = draft.after_failures = draft.old_token = False
+    draft.last_place, draft.move = read_move(row.move) if row.move else (draft.place, None)
+    draft.new_device = draft.distant = draft.after_failures = draft.old_token = draft.moved = False
     draft.on_behalf_by = draft.previous_place = draft.previous_login_at = None
     if odd:
         draft.new_device = bool(odd[0] & NEW_DEVICE)
         draft.on_behalf_by = text(odd[1:]) if odd[0] & ON_BEHALF else None
         draft.previous_place, draft.previous_login_at = previous_login(odd)
-        draft.distant = draft.previous_login_at is not None
+        draft.moved = bool(odd[0] & MOVED)
+        draft.distant = draft.previous_login_at is not None or (draft.moved and bool(odd[0] & DISTANT))
         draft.after_failures = bool(odd[0] & AFTER_FAILURES)
         draft.old_token = bool(odd[0] & OLD_TOKEN)
 
@@ -383,16 +389,17 @@ class Login:
 class ValidationPassed:
     """A Validation that is truthy: the session is live. Its record is decoded when it is first read."""
 
-    __slots__ = ("_decode", "_now", "_session")
+    __slots__ = ("_decode", "_now", "_session", "moved")
 
     ended: Final = None
     refused: Final = None
     message: Final = None
     code: Final = "live"
 
-    def __init__(self, decode: Callable[[], Session], now: int = 0) -> None:
+    def __init__(self, decode: Callable[[], Session], now: int = 0, moved: bool = False) -> None:
         self._decode = decode
         self._now = now
+        self.moved = moved  #: the session has moved with this request: docs/use/moves.md
         self._session: Session | None = None
 
     def __bool__(self) -> Literal[True]:
@@ -420,6 +427,7 @@ class ValidationFailed:
     __slots__ = ("_decode", "_ended", "code", "message", "refused")
 
     session: Final = None
+    moved: Final = False
 
     def __init__(
         self,

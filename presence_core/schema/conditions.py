@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, get_args, runtime_
 
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument
-from presence_core.schema.record import AFTER_FAILURES, DISTANT, NEW_DEVICE, OLD_TOKEN, ON_BEHALF
+from presence_core.schema.record import AFTER_FAILURES, DISTANT, MOVED, NEW_DEVICE, OLD_TOKEN, ON_BEHALF
 from presence_core.text.addresses import parse_network
 from presence_core.text.app_versions import is_below, version_key
 from presence_core.text.search_text import Needle, fold, is_found, is_found_in_uid, is_made, needles, starts
@@ -442,10 +442,12 @@ CONDITIONS: Final[Mapping[str, Condition]] = {
     "sign_in_required": Condition("flag", "only sessions whose visitor must sign in again", _check_flag,
                                   lambda session, _, __: session.sign_in_required_at is not None,
                                   lambda _: {"sign_in_required": 1}),
-    "distant": Condition("flag", "only sessions that began far from the place of the login before", _check_flag,
+    "distant": Condition("flag", "only sessions farther from the place before than a plane flies", _check_flag,
                          sends=lambda _: {"flags": DISTANT}),
     "after_failures": Condition("flag", "only sessions that began after five or more failed sign-ins", _check_flag,
                                 sends=lambda _: {"flags": AFTER_FAILURES}),
+    "moved": Condition("flag", "only sessions that have moved: to another country, or to another network and browser",
+                       _check_flag, sends=lambda _: {"flags": MOVED}),
     "old_token": Condition("flag", "only sessions of which an old token was used after its grace", _check_flag,
                            sends=lambda _: {"flags": OLD_TOKEN}),
     "country": Condition("place", "country of the address at login, its ISO code, such as FR", _check_country,

@@ -21,18 +21,18 @@ set at login. ``lost``: the record vanished. ``revoked``: ``revoke_before``. ``d
 this login with "this was not me". ``limit``, ``device_limit``: a login replaced it."""
 
 EventKind = Literal[
-    "login", EndReason, "sign_in_required", "reauthenticated", "new_device", "distant", "after_failures", "old_token",
-    "gap",
+    "login", EndReason, "sign_in_required", "reauthenticated", "new_device", "distant", "after_failures", "moved",
+    "old_token", "gap",
 ]  # fmt: skip
 """``sign_in_required``: staff refuse the session until its visitor signs in again. ``reauthenticated``: they have.
-``new_device``: a login on a device that is new to the user. ``distant``: a login far from the
-last one. ``after_failures``: a login after five or more sign-ins that failed.
-``old_token``: someone used a token after the grace of the ``rotate`` that replaced it, for the first time in
-this session. ``gap``: events before this point were dropped by the cap.
+``new_device``: a login on a device that is new to the user. ``distant``: a login far from the last one.
+``after_failures``: a login after five or more sign-ins that failed. ``moved``: a session is used from elsewhere
+(docs/use/moves.md). ``old_token``: someone used a token after the grace of the ``rotate`` that replaced it, for the
+first time in this session. ``gap``: events before this point were dropped by the cap.
 """
 
 WebhookKind = Literal[
-    "kicked", "blocked", "unblocked", "revoked", "sign_in_required", "new_device", "distant", "after_failures",
+    "kicked", "blocked", "unblocked", "revoked", "sign_in_required", "new_device", "distant", "after_failures", "moved",
     "old_token", "gap",
 ]  # fmt: skip
 """The event kinds among them are sent from the events, the others from the audit."""

@@ -35,8 +35,8 @@ RECORD: Final = (
     Field("authentication", "h", stays=True),
     Field("demand", "q", stays=True),  # the sign-in that staff require: ms, id of their message
     # what is odd about the session, a byte of flags: 1 a new device; 2 on behalf of the user, then by whom; 4 far from
-    # the last login, then when that was, ms (8 bytes), and its place; 8 a secret was used after its grace; 16 a login
-    # after many failed ones
+    # the last login, then when that was, ms (8 bytes), and its place, or, without these, a move faster than a plane; 8
+    # a secret was used after its grace; 16 a login after many failed ones; 32 it has moved
     Field("odd", "o", person=True, is_cut=True),
     Field("place", "g", person=True, is_cut=True, is_given=True),  # of the address at login: models/places.py
     # who signed the user in elsewhere: issuer, subject, session there, one a line. Missing for most sites
@@ -44,6 +44,9 @@ RECORD: Final = (
     Field("idp_end", "u", stays=True),  # when the identity provider ends it, ms, 8 bytes: ``core`` ends by then
     Field("end_reason", "e", stays=True),
     Field("declared", "f", person=True),  # what of its attributes facets count; scripts alone read it
+    # the place of the latest address, where it differs, and the last move (moves/note_move.lua). Few sessions have
+    # it, so readers ask for it only where another field says that it may be there
+    Field("move", "w", person=True, is_cut=True),
 )
 """What a live session has; and the reason of its end, by which every script knows a tombstone."""
 
@@ -71,6 +74,7 @@ ON_BEHALF: Final = 2
 DISTANT: Final = 4
 OLD_TOKEN: Final = 8
 AFTER_FAILURES: Final = 16
+MOVED: Final = 32
 
 _PLACES: Final[Mapping[Any, int]] = {field.letter.encode(): place for place, field in enumerate(FIELDS)}
 _END_NAMES: Final[Mapping[Any, str]] = {
@@ -97,6 +101,7 @@ class SessionRow(NamedTuple):
     idp_end: bytes | None = None
     end_reason: bytes | None = None
     declared: bytes | None = None
+    move: bytes | None = None
     at: bytes | None = None
     cause: bytes | None = None
     by: bytes | None = None

@@ -52,7 +52,7 @@ def _listed(fields: Iterable[Field]) -> str:
 
 
 _LISTS: Final = {
-    "RECORD_FIELDS": _listed(RECORD[:-1]),  # without ``declared``, which no reader needs
+    "RECORD_FIELDS": _listed(RECORD[:-2]),  # without ``declared``, which no reader needs, and ``move``
     "COUNTED_FIELDS": _listed(RECORD),
     "END_FIELDS": _listed(ENDS),
     "LOGIN_FIELDS": _listed(field for field in RECORD if not field.stays),  # that the same login writes again

@@ -82,6 +82,7 @@ class ValidateReply(NamedTuple):
     row: SessionRow
     is_overdue: bool  #: past its deadline, and its end is to be written
     now: int = 0  #: of a live session: the clock of Redis, ms
+    has_moved: bool = False  #: with this request
 
 
 _UNKNOWN_REPLY: Final = ValidateReply(UNKNOWN, NO_ROW, False)
@@ -95,12 +96,17 @@ def _decode_validate(reply: Sequence[Any]) -> ValidateReply:
     state, values, how = reply[:3]
     row = SessionRow(*values)
     if state == LIVE:
-        return ValidateReply(state, row, False, how)
+        return ValidateReply(state, row, False, how, len(reply) > 3)
     return ValidateReply(state, row.with_end(how) if how else row, len(reply) > 3)
 
 
 VALIDATE: Final = Script(
-    "sessions/validate", repeatable=True, reads_when_frozen=True, shares=True, reply=_decode_validate
+    "sessions/validate",
+    repeatable=True,
+    reads_when_frozen=True,
+    shares=True,
+    seldom=["hincrby", "xadd"],
+    reply=_decode_validate,
 )
 
 

@@ -98,6 +98,9 @@ class Rules:
     one that your proxy sets, such as "x-real-ip"."""
     breaker_failures: int = 3  #: failed calls in a row that open the breaker; 1…1000
     breaker_seconds: float = 5.0  #: seconds without calls while the breaker is open; 0.1…300
+    on_move: Callable[[Session], object] | None = None
+    """Called with a session that has moved (docs/use/moves.md), in its request, before the site receives it. A plain
+    function. Its result is not used, and an error of it is logged: the request passes."""
     max_known: int = 20_000  #: sessions that this process remembers, for heartbeats and grace; 100…1,000,000
 
     def __post_init__(self) -> None:
@@ -126,6 +129,8 @@ class Rules:
         check.whole("max_known", self.max_known, 100, 1_000_000)
         if not isinstance(self.bearer, bool):
             raise InvalidArgument("bearer", "must be True or False", "wrong_type")
+        if self.on_move is not None and not callable(self.on_move):
+            raise InvalidArgument("on_move", "must be a function that takes a session", "wrong_type")
         if self.cookie is not None:
             try:
                 check_cookie(self.cookie, secure=self.secure, same_site=self.same_site, domain=self.domain)

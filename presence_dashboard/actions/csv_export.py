@@ -30,7 +30,7 @@ PAGE: Final = 1_000
 SESSION_COLUMNS: Final = (
     "uid", "session_id", "name", "device", "app", "app_version", "browser", "os", "ip",
     "login_at", "last_seen", "expires_at", "authenticated_at", "methods", "mfa", "new_device", "on_behalf_by",
-    "country", "city", "network", "asn", "distant", "after_failures", "old_token",
+    "country", "city", "network", "asn", "distant", "after_failures", "old_token", "moved",
 )  # fmt: skip
 
 _OF_PLACE: Final = ("country", "city", "network", "asn")

@@ -13,7 +13,7 @@ COLUMNS: Final[Mapping[HistoryView, tuple[str, ...]]] = {
     "ended": (
         "at", "reason", "cause", "by", "note", "message", "ticket", "replaced_by", "uid", "session_id", "name",
         "device", "app", "app_version", "browser", "os", "ip", "last_ip", "login_at", "last_seen",
-        "country", "city", "network", "asn", "distant", "after_failures", "old_token",
+        "country", "city", "network", "asn", "distant", "after_failures", "old_token", "moved",
     ),
     "blocks": ("at", "until", "uid", "by", "reason", "message", "ticket"),
     "failed": (

@@ -11,13 +11,13 @@ from urllib.parse import quote, urlsplit
 
 import streamlit as st
 
-from presence_core import Ended, Session, SignIn
+from presence_core import Ended, Origin, Session, SignIn
 from presence_core.schema.endings import PROVIDER_CAUSES
 from presence_dashboard import texts, ticket_links
 from presence_dashboard.components.record_table import Link
 from presence_dashboard.data.browser_tab import zone
 from presence_dashboard.data.store import open_store
-from presence_dashboard.format import clock, cut, exact, literal, name, number
+from presence_dashboard.format import clock, cut, exact, literal, name, number, span
 from presence_dashboard.roles import HIDDEN, Actor
 
 MAX_ATTRIBUTES: Final = 20
@@ -164,6 +164,30 @@ def login_before(record: Session | Ended, actor: Actor) -> str | None:
     return texts.place_at(_masked(before, actor) or "", time_of_day(record.previous_login_at))
 
 
+def move(record: Session | Ended, actor: Actor) -> str | None:
+    """What was before and after the last move: the places, or else networks and browsers, and when that was."""
+    if record.move is None:
+        return None
+    before, after = record.move.before, record.move.after
+    is_same_place = _where(before) == _where(after)
+    sides = [_network(side) if is_same_place else _where(side) for side in (before, after)]
+    sides = [_masked(words, actor) or texts.NO_VALUE for words in sides]
+    if (before.os, before.browser) != (after.os, after.browser):
+        browsers = [texts.browser_on(side.browser, side.os) or texts.NO_VALUE for side in (before, after)]
+        sides = [f"{words}, {browser}" for words, browser in zip(sides, browsers, strict=True)]
+    between = (record.move.at - record.move.last_seen).total_seconds()
+    return f"{texts.moved(sides[0], sides[1], span(between))} · {time_of_day(record.move.at)}"
+
+
+def _where(origin: Origin) -> str:
+    return (origin.place.words if origin.place else "") or _network(origin)
+
+
+def _network(origin: Origin) -> str:
+    place = origin.place
+    return (place.network if place and place.network else origin.network) or ""
+
+
 def _masked(place_words: str, actor: Actor) -> str | None:
     return HIDDEN if place_words and "ip" in actor.masked else place_words or None
 
@@ -207,6 +231,7 @@ def flag_names(record: Session | Ended) -> tuple[str, ...]:
         "new_device": record.new_device,
         "distant": record.distant,
         "after_failures": record.after_failures,
+        "moved": record.moved,
         "old_token": record.old_token,
         "on_behalf": record.on_behalf_by is not None,
     }
@@ -226,7 +251,7 @@ def flags(record: Session | Ended) -> list[str]:
 
 def badges(record: Session | Ended) -> tuple[tuple[str, str], ...]:
     """The same for the narrow cells of a table: words of a badge, and its tooltip."""
-    short = {texts.FLAG_DISTANT: texts.FLAG_DISTANT_SHORT}
+    short = {texts.FLAG_DISTANT: texts.FLAG_DISTANT_SHORT, texts.FLAG_MOVED: texts.FLAG_MOVED_SHORT}
     return tuple((short.get(flag, flag), flag) for flag in flags(record))
 
 

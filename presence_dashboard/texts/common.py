@@ -60,6 +60,9 @@ LABEL_CITY: Final = "City"
 LABEL_NETWORK: Final = "Provider"
 LABEL_SIGNED_IN_AT: Final = "Signed in at"
 LABEL_LOGIN_BEFORE: Final = "Login before"
+LABEL_MOVED: Final = "Moved"
+moved: Final = Sentence("{before} → {after} in {span}")
+"""What was before and after a move, such as places, and how long the session was not seen between."""
 LABEL_TIME_ZONE: Final = "Time zone"
 there: Final = Sentence("{clock} there")
 """A time by the clock of the visitor."""
@@ -67,16 +70,19 @@ now_there: Final = Sentence("{zone}, now {clock}")
 LABEL_FLAGS: Final = "Flags"
 FLAG_NEW_DEVICE: Final = "New device"
 FLAG_ON_BEHALF: Final = "Support session"
-FLAG_DISTANT: Final = "Far from the last login"
+FLAG_DISTANT: Final = "Far from the last place"
 FLAG_AFTER_FAILURES: Final = "After failed sign-ins"
+FLAG_MOVED: Final = "Used from elsewhere"
 FLAG_OLD_TOKEN: Final = "Possibly copied"
 FLAG_SIGN_IN: Final = "Must sign in again"
 FLAG_DISTANT_SHORT: Final = "Far away"
+FLAG_MOVED_SHORT: Final = "Moved"
 """On a badge, with the whole words as its tooltip."""
 FLAG_WORDS: Final = {
     "new_device": FLAG_NEW_DEVICE,
     "distant": FLAG_DISTANT,
     "after_failures": FLAG_AFTER_FAILURES,
+    "moved": FLAG_MOVED,
     "old_token": FLAG_OLD_TOKEN,
     "on_behalf": FLAG_ON_BEHALF,
     "sign_in_required": FLAG_SIGN_IN,

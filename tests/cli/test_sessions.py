@@ -79,7 +79,7 @@ def test_places_are_listed_found_counted_and_exported(
     assert run("list", "--country", "France")[::2] == (
         2, "country must be the two letters of an ISO country code, such as FR.\n"
     )  # fmt: skip
-    assert run("export", "--format", "csv")[1].count('""city"": ""Lyon""') == 2
+    assert run("export", "--format", "csv")[1].count('""city"": ""Lyon""') == 3
     monkeypatch.setenv("PRESENCE_PLACE_FILE", str(tmp_path / "none.mmdb"))
     code, said, error = run("counts")
     assert (code, said) == (2, "")

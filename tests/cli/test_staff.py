@@ -41,7 +41,7 @@ def test_revoke_before_asks_for_the_number_of_sessions(p: P, run: Run) -> None:
     p.sweep()
     assert run("counts")[1] == (
         "0 users online in 0 sessions\nsince the start: 1200 login, 0 logout, 0 expired, 1200 kicked, 0 replaced, "
-        "0 new_device, 0 distant, 0 after_failures, 0 failed\n"
+        "0 new_device, 0 distant, 0 after_failures, 0 moved, 0 failed\n"
     )
     ended = p.ended("u7").items[0]
     assert (ended.reason, ended.cause, ended.by, ended.note) == ("kicked", "revoked", "Grace", "stolen keys")

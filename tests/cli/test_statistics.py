@@ -23,7 +23,7 @@ def test_stats_fit_on_one_screen(p: P, run: Run) -> None:
         "0 users online in 0 sessions, TIME UTC\n"
         "per minute   unknown: no worker has recorded samples recently\n"
         "totals       0 login, 0 logout, 0 expired, 0 kicked, 0 replaced, 0 new_device, 0 distant, "
-        "0 after_failures, 0 failed\n"
+        "0 after_failures, 0 moved, 0 failed\n"
         "worker       none has run here. Start one: presence worker\n\n",
     )
     worker = Worker(p)
@@ -44,9 +44,9 @@ def test_stats_fit_on_one_screen(p: P, run: Run) -> None:
     # Four samples: a slow machine.
     by_samples = [f"{21 * 6 / samples:.1f} logins, 0.0 ends (last 10 minutes)" for samples in (3, 4)]
     assert named["per minute"] in by_samples, "21 in the samples that there are"
-    assert (
-        named["totals"]
-        == "21 login, 0 logout, 0 expired, 0 kicked, 0 replaced, 1 new_device, 0 distant, 0 after_failures, 0 failed"
+    assert named["totals"] == (
+        "21 login, 0 logout, 0 expired, 0 kicked, 0 replaced, "
+        "1 new_device, 0 distant, 0 after_failures, 0 moved, 0 failed"
     )
     assert named["worker"].endswith(" leads, 0.0 s late")
     assert named.get("peak today", "21 sessions").startswith("21 sessions"), "none where the day has just begun"

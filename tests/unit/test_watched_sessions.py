@@ -95,7 +95,7 @@ def test_a_session_that_is_watched_later_is_checked_too(redis: Redis) -> None:
 
 
 def test_an_event_that_names_a_session_has_it_checked_and_no_other(redis: Redis) -> None:
-    for kind in ("login", "reauthenticated", "new_device", "distant"):
+    for kind in ("login", "reauthenticated", "new_device", "distant", "moved"):
         redis.tell(kind, "ada")
     redis.tell("kicked", "someone else")
     assert redis.step() == []

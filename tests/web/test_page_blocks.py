@@ -54,7 +54,7 @@ def run(code: str, page: str, **names: Any) -> dict[str, Any]:
 
 def test_every_block_of_these_pages_is_tested() -> None:
     pages = ("frameworks.md", "../run/logging.md", "odd_logins.md", "failed_sign_ins.md", "on_behalf.md", "places.md",
-             "sign_ins.md", "timeouts.md", "identity_provider.md")  # fmt: skip
+             "moves.md", "sign_ins.md", "timeouts.md", "identity_provider.md")  # fmt: skip
     assert [set(blocks(page)) for page in pages] == [
         {"client", "asyncio"},
         {"traces"},
@@ -62,6 +62,7 @@ def test_every_block_of_these_pages_is_tested() -> None:
         {"failed"},
         {"behalf"},
         {"distant"},
+        {"moved"},
         {"previous"},
         {"kinds", "change", "bulk"},
         {"expiry", "link", "receive"},
@@ -174,6 +175,14 @@ def test_staff_log_in_on_behalf_of_a_user(presence: Presence) -> None:
     login = run(blocks("on_behalf.md")["behalf"], "docs/use/on_behalf.md", presence=presence)["login"]
     assert login.session.on_behalf_by == "sam@support"
     assert not presence.is_online("u1019")
+
+
+def test_a_session_that_has_moved_names_both_networks(presence: Presence, capsys: pytest.CaptureFixture[str]) -> None:
+    token = presence.login("u1019", ip="192.0.2.7", user_agent="curl/8.7.1").token
+    for address, user_agent in (("192.0.2.7", "curl/8.7.1"), ("203.0.113.7", "Wget/1.21")):
+        run(blocks("moves.md")["moved"], "docs/use/moves.md", presence=presence, token=token, address=address,
+            user_agent=user_agent)  # fmt: skip
+    assert capsys.readouterr().out == "192.0.0.0/16, curl, then 203.0.0.0/16, Wget\n"
 
 
 def test_a_login_far_from_the_last_one_names_both_places(

@@ -100,6 +100,20 @@ def test_a_distant_login_is_sent_with_both_places_and_times(bed: Bed, receiver: 
 
 
 @on("valkey-sync")
+def test_a_move_is_sent_with_what_was_before_and_after(bed: Bed, receiver: Receiver, tmp_path: Path) -> None:
+    p = bed.connect(place_file=str(write_place_file(tmp_path / "places.mmdb")))
+    with Webhooks(p, [receiver.url], SECRET, position=tmp_path / "hooks", kinds=["moved"], **QUICK):
+        login = p.login("ada", name="Ada", ip="192.0.2.7")
+        assert p.validate(login.token, ip="203.0.113.7").moved
+        until(lambda: len(receiver.taken) == 1)
+    [sent] = receiver.taken
+    assert (sent["type"], sent["uid"], sent["session_id"]) == ("moved", "ada", login.session.session_id)
+    assert (sent["name"], sent["place"]["city"]) == ("Ada", "Lyon")
+    before, after = sent["move"]["before"], sent["move"]["after"]
+    assert (before["place"]["city"], after["place"]["city"], after["network"]) == ("Lyon", "Tokyo", "AS64510")
+
+
+@on("valkey-sync")
 def test_the_first_use_of_an_old_token_is_sent(bed: Bed, receiver: Receiver, tmp_path: Path) -> None:
     p = bed.connect(rotate_grace=30)
     p.freeze()
@@ -533,7 +547,7 @@ def test_a_signature_depends_on_body_secret_and_time() -> None:
 _URLS = "urls must be a list of 1 to 100 URLs: http or https, in ASCII, without user and password."
 _KINDS = (
     "kinds must be some of kicked, blocked, unblocked, revoked, sign_in_required, new_device, distant, after_failures, "
-    "old_token, gap."
+    "moved, old_token, gap."
 )
 
 

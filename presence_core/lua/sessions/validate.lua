@@ -5,15 +5,18 @@
 -- include: sessions/move_address
 -- include: sessions/on_behalf
 -- include: sessions/confirmed_clock
--- KEYS: 1 sessions 2 deadlines 3 users 4 closing 5 meta 6 record 7 addresses (or none: they are not indexed)
+-- KEYS: 1 sessions 2 deadlines 3 users 4 closing 5 meta 6 record 7 addresses (or none: they are not indexed) 8 events
+--       9 totals 10 labels; 8 to 10, and the last argument, only where a move can be noticed
 -- ARGV: 1 now|'' 2 uid 3 sid 4 digest of the secret|'' (validated by id) 5 touch 0|1 6 packed address|''
---       7 ms|'': refuse an older authentication
--- returns: {LIVE, row, now}; {state, row, how} for others, and 1 behind them where the session is past its
---          deadline by a confirmed clock, so that its end is to be written; {UNKNOWN} for a wrong secret, as for a
---          session that never was; {OLD_SECRET} for a former one whose use sessions/note_old_secret.lua is to note
-local sessions, deadlines, users, closing, meta, record, addresses = unpack(KEYS)
+--       7 ms|'': refuse an older authentication 8 of the request: agent label, whether addresses are indexed (0|1),
+--       and a line each: on_move, most events, os, browser, then its place
+-- returns: {LIVE, row, now}, and 1 behind them where the session has moved; {state, row, how} for others, and 1 behind
+--          them where the session is past its deadline by a confirmed clock, so that its end is to be written;
+--          {UNKNOWN} for a wrong secret, as for a session that never was; {OLD_SECRET} for a former one whose use
+--          sessions/note_old_secret.lua is to note
+local sessions, deadlines, users, closing, meta, record, addresses, events, totals, labels = unpack(KEYS)
 local now, uid, sid, digest, touch, ip = clock(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5] == '1', ARGV[6]
-local max_age = ARGV[7]
+local max_age, request, has_moved = ARGV[7], ARGV[8], false
 local ref = uid .. ':' .. sid
 
 local state, row, how = state_of(now, sessions, closing, meta, ref, record)
@@ -49,10 +52,31 @@ if state == LIVE and touch and not FENCE_STATE then
     local at_login, before = string.sub(core, 41), row[R.last_ip] or string.sub(core, 41)
     row[R.last_ip] = ip ~= at_login and ip
     if row[R.last_ip] then redis.call('HSET', record, 'i', ip) else redis.call('HDEL', record, 'i') end
-    if addresses then move_address(addresses, ref, at_login, before, ip) end
+    local is_indexed = addresses and not (request and string.byte(request, 5) == 48)
+    if is_indexed then move_address(addresses, ref, at_login, before, ip) end
+    if events then
+-- include: moves/latest_place
+      local given, agent = {}, string.sub(request, 1, 4)
+      given.on_move, given.max_events, given.family, given.place =
+        string.match(request, '^(%l[%l_]*)\n(%d+)\n([^\n]*\n[^\n]*)\n(.*)$', 6)
+      if row[R.move] == nil and before ~= at_login then row[R.move] = redis.call('HGET', record, 'w') end
+      local last, since, further = read_latest(row)
+      for at = R.authentication, R.move do row[at] = row[at] or false end -- a reply ends at a nil
+      local is_abroad = last ~= '' and given.place ~= '' and country_of(given.place) ~= country_of(last)
+      if is_abroad or agent ~= NO_LABEL and agent ~= string.sub(core, 37, 40) then
+-- include: moves/note_move
+        local k = {record = record, meta = meta, events = events, totals = totals, labels = labels}
+        further, has_moved =
+          note_move(k, now, ref, row, last, tonumber(since) or seen, further, before, ip, given)
+        if has_moved and given.on_move == 'require_sign_in' then demand_sign_in(k, now, ref, row, given.max_events) end
+      end
+      if given.place ~= '' or last == '' then since, last = '', given.place elseif since == '' then since = ms(seen) end
+      keep_latest(record, row, last, since, further)
+      if row[R.demand] then return {SIGN_IN_REQUIRED, row, {}} end
+    end
   end
 end
-if state == LIVE then return {state, row, now} end
+if state == LIVE then return {state, row, now, has_moved and 1 or nil} end
 local is_overdue = state == ENDED and not how and not row[R.end_reason]
 if is_overdue and not FENCE_STATE and clock_is_confirmed(now, meta) then return {state, row, {}, 1} end
 return {state, row, how or {}}

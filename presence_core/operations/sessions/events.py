@@ -7,8 +7,8 @@ from typing import Final, cast
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument
 from presence_core.keyspace import split_ref
-from presence_core.models import DistantLogin, Event, EventKind, moment, stored_number, text
-from presence_core.models.places import read_place
+from presence_core.models import DistantLogin, Event, EventKind, SessionMoved, moment, stored_number, text
+from presence_core.models.places import read_move, read_place
 from presence_core.models.sessions import previous_login
 from presence_core.operations import cursors
 from presence_core.operations.context import Context
@@ -82,19 +82,26 @@ def events(ctx: Context, after: object, limit: object) -> Op[list[Event]]:
 
 
 def _with_places(ctx: Context, found: list[Event]) -> Op[list[Event]]:
-    """The events, those of distant logins with their places. One more round trip, only where there are such."""
-    distant = [event for event in found if event.kind == "distant"]
-    if not distant:
+    """The events, those of distant logins and of moves with their places. One more round trip, only where there are
+    such."""
+    placed = [event for event in found if event.kind in ("distant", "moved")]
+    if not placed:
         return found
-    keys = [ctx.shard(event.uid).record(event.uid, event.session_id) for event in distant]
-    rows = yield [command(key, "HMGET", key, "o", "g", lenient=True) for key in keys]
-    known = {}
-    for event, row in zip(distant, rows, strict=True):
-        odd, place = row or (None, None)
-        known[event.cursor] = DistantLogin(
-            event.kind, event.uid, event.session_id, event.at, event.cursor, read_place(place), *previous_login(odd)
-        )
+    keys = [ctx.shard(event.uid).record(event.uid, event.session_id) for event in placed]
+    rows = yield [command(key, "HMGET", key, "o", "g", "w", lenient=True) for key in keys]
+    known = {
+        event.cursor: _placed(event, *(row or (None, None, None))) for event, row in zip(placed, rows, strict=True)
+    }
     return [known.get(event.cursor, event) for event in found]
+
+
+def _placed(event: Event, odd: bytes | None, place: bytes | None, packed_move: bytes | None) -> Event:
+    """The event of a distant login, or of a move, with what its record has."""
+    plain = (event.kind, event.uid, event.session_id, event.at, event.cursor)
+    if event.kind == "distant":
+        return DistantLogin(*plain, read_place(place), *previous_login(odd))
+    _, move = read_move(packed_move or b"")
+    return SessionMoved(*plain, move if move is not None and move.at == event.at else None)
 
 
 def _gap_of_reshard(ctx: Context, number: int) -> Op[list[Event]]:

@@ -6,8 +6,7 @@ import json
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
-from hashlib import blake2b
+from functools import partial
 from typing import Final
 
 from presence_core.keyspace import Shard
@@ -22,6 +21,7 @@ from presence_core.schema.record import SessionRow
 from presence_core.scripts.calls import Call, call_of, later
 from presence_core.scripts.sessions import BEGIN_SESSIONS, LOGIN, LoginReply, RefusedReply
 from presence_core.settings import DAY, Settings
+from presence_core.text.labels import agent_label, label
 from presence_core.text.search_text import entries, id_digest
 from presence_core.text.user_agents import families
 from presence_core.validation import is_mirrored
@@ -51,23 +51,15 @@ class LoginAttempt:
     replaced: list[Session] = field(default_factory=list)
 
 
-@lru_cache(maxsize=8192)
-def _label(text: str) -> tuple[bytes, bytes]:
-    """An id and the text. Two texts with one id cost memory, and nothing else: see include/login/labels.lua."""
-    raw = text.encode()
-    return (blake2b(raw, digest_size=4).digest() if raw else NO_LABEL), raw
-
-
 def labels_of(row: LoginRow) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
     """The labels of the client, as the site named it, and of the user agent, with os and browser."""
-    os, browser = families(row.user_agent)
-    agent = f"{os}\n{browser}\n{row.recorded_agent}"
-    return client_label(row.device, row.app, row.app_version), _label(agent if agent != "\n\n" else "")
+    agent = agent_label(row.user_agent, bool(row.recorded_agent))
+    return client_label(row.device, row.app, row.app_version), agent
 
 
 def client_label(device: str, app: str, app_version: str) -> tuple[bytes, bytes]:
     """The label of a client, as the site named it."""
-    return _label(f"{device}\n{app}\n{app_version}" if device or app or app_version else "")
+    return label(f"{device}\n{app}\n{app_version}" if device or app or app_version else "")
 
 
 def login_call(ctx: Context, attempt: LoginAttempt) -> Call:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import lru_cache
 from hashlib import sha256
 from hmac import digest as hmac_digest
-from typing import Final
+from typing import Final, NamedTuple
 
 from presence_core import validation as check
 from presence_core.errors import CorruptData, InvalidArgument, Unavailable
@@ -23,6 +23,7 @@ from presence_core.schema.record import SessionRow
 from presence_core.scripts import sessions as scripts
 from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first, command
 from presence_core.scripts.staff import READ_BLOCKS
+from presence_core.text.labels import NO_LABEL, agent_label
 
 BATCH = 200
 """Refs in one heartbeat script: 2 to 6 ms of the server's time at a million sessions."""
@@ -125,47 +126,82 @@ def _uid_of(owner: str) -> str:
     return uid
 
 
-def validate(ctx: Context, token: object, touch: bool, ip: object, max_age: object = None) -> Op[Validation]:
+class Source(NamedTuple):
+    """Where a request comes from."""
+
+    ip: bytes = b""  #: packed, as a record has it
+    place: bytes = b""  #: packed
+    agent: tuple[bytes, bytes] = (NO_LABEL, b"")  #: the label of its user agent
+
+
+def source_of(ctx: Context, touch: bool, ip: object, user_agent: object) -> Source:
+    """Where a request comes from; of one that does not count as seen the address alone."""
+    address = ctx.visitor.address(ip)
+    agent = ctx.visitor.user_agent(user_agent) if user_agent is not None else ""
+    recorded = ctx.visitor.recorded(address)
+    if not touch or not recorded:
+        return Source(recorded)
+    return Source(recorded, ctx.place_of(address), agent_label(agent, ctx.settings.record_user_agent))
+
+
+def validate(
+    ctx: Context, token: object, touch: bool, ip: object, max_age: object = None, user_agent: object = None
+) -> Op[Validation]:
     if token is None:
         raise InvalidArgument("token", "must be text", "wrong_type")
-    return _validate(ctx, *parse_token(token), touch, ctx.visitor.recorded_address(ip), check.max_age(max_age))
+    return _validate(ctx, *parse_token(token), touch, source_of(ctx, touch, ip, user_agent), check.max_age(max_age))
 
 
 def validate_session(
-    ctx: Context, uid: object, session_id: object, touch: bool, ip: object, max_age: object = None
-) -> Op[Validation]:
+    ctx: Context, uid: object, session_id: object, touch: bool, ip: object, max_age: object = None,
+    user_agent: object = None,
+) -> Op[Validation]:  # fmt: skip
     owner, sid = check.uid(uid), check.session_id(session_id)
-    return _validate(ctx, owner, sid, b"", touch, ctx.visitor.recorded_address(ip), check.max_age(max_age))
+    return _validate(ctx, owner, sid, b"", touch, source_of(ctx, touch, ip, user_agent), check.max_age(max_age))
+
+
+@lru_cache(maxsize=4096)
+def _family(agent: bytes) -> bytes:
+    """os and browser of a label, a line each."""
+    return b"".join(part + b"\n" for part in (agent or b"\n\n").split(b"\n", 2)[:2])
 
 
 def validate_call(
-    ctx: Context, s: Shard, uid: str, sid: str, digest: bytes, touch: bool, ip: bytes, max_age: int | str
+    ctx: Context, s: Shard, uid: str, sid: str, digest: bytes, touch: bool, source: Source, max_age: int | str
 ) -> Call:
     """The call that asks for one session; ``VALIDATE.reply`` reads its reply."""
-    keys = (s.sessions, s.deadlines, s.users, s.closing, s.meta, f"{s.record_prefix}{uid}:{sid}",
-            *((s.addresses,) if ip and "ip" in ctx.cache.indexes else ()))  # fmt: skip
-    return call_of(scripts.VALIDATE, keys, ctx.now, uid, sid, digest, "1" if touch else "0", ip, max_age)
+    ip, place, (agent, agent_text) = source
+    is_indexed = "ip" in ctx.cache.indexes
+    keys = (s.sessions, s.deadlines, s.users, s.closing, s.meta, f"{s.record_prefix}{uid}:{sid}")
+    given = (ctx.now, uid, sid, digest, "1" if touch else "0", ip, max_age)
+    if place or agent_text:
+        staff_or_mirrored = check.is_on_behalf(sid) or check.is_mirrored(sid)
+        on_move = "flag" if staff_or_mirrored else ctx.settings.on_move
+        head = f"{1 if is_indexed else 0}{on_move}\n{ctx.events_cap}\n".encode()
+        request = b"".join((agent, head, _family(agent_text), place))
+        return call_of(scripts.VALIDATE, (*keys, s.addresses, s.events, s.totals, s.labels), *given, request)
+    return call_of(scripts.VALIDATE, (*keys, s.addresses) if ip and is_indexed else keys, *given)
 
 
 def _validate(
-    ctx: Context, uid: str, sid: str, digest: bytes, touch: bool, ip: bytes, max_age: int | str
+    ctx: Context, uid: str, sid: str, digest: bytes, touch: bool, source: Source, max_age: int | str
 ) -> Op[Validation]:
     s = ctx.shard(uid)
-    [raw] = yield [validate_call(ctx, s, uid, sid, digest, touch, ip, max_age)]
+    [raw] = yield [validate_call(ctx, s, uid, sid, digest, touch, source, max_age)]
     reply = scripts.VALIDATE.reply(raw)
     if reply.state == scripts.LIVE:  # nearly every call
         labels = known_label_texts(ctx, s, reply.row.core or b"")
         if labels is not None:
-            return ValidationPassed(lambda: Session.from_reply(uid, sid, reply.row, labels), reply.now)
+            return ValidationPassed(lambda: Session.from_reply(uid, sid, reply.row, labels), reply.now, reply.has_moved)
     return (yield from judge(ctx, s, uid, sid, reply))
 
 
 def judge(ctx: Context, s: Shard, uid: str, sid: str, reply: scripts.ValidateReply) -> Op[Validation]:
     """The Validation of a reply: of a session that has ended with its end, which is read."""
-    state, row, is_overdue, now = reply
+    state, row, is_overdue, now, has_moved = reply
     if state == scripts.LIVE:
         labels = (yield from label_texts(ctx, [(s, row.core)]))[s]
-        return ValidationPassed(lambda: Session.from_reply(uid, sid, row, labels), now)
+        return ValidationPassed(lambda: Session.from_reply(uid, sid, row, labels), now, has_moved)
     if state == scripts.ENDED:
         return (yield from _ended(ctx, s, uid, sid, row, is_overdue))
     if state in _CODES:

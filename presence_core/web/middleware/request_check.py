@@ -207,18 +207,19 @@ class RequestChecker:
             turn = Turn(by_call=False, by_buffer=False)
         max_age = max_age_of(request.path, self.rules.fresh)
         touch, tokens, chosen = turn.by_call, named.tokens, None
+        source = {"ip": ip, "user_agent": request.user_agent}
         validation: Any
         if len(tokens) > 1:
             chosen = yield from self._choose(named, visitor, key, max_age)
             validation = chosen.validation
         elif tokens:
             [token] = tokens
-            validation = yield from self._call(lambda p: p.validate(token, touch=touch, ip=ip, max_age=max_age), key)
+            validation = yield from self._call(lambda p: p.validate(token, touch=touch, max_age=max_age, **source), key)
         else:
             assert visitor is not None
             uid, sid = visitor.uid, visitor.session_id
             validation = yield from self._call(
-                lambda p: p.validate_session(uid, sid, touch=touch, ip=ip, max_age=max_age), key
+                lambda p: p.validate_session(uid, sid, touch=touch, max_age=max_age, **source), key
             )
         record = validation.session or validation.ended or validation.refused
         if record is not None and visitor is not None and visitor.uid != record.uid:
@@ -235,13 +236,26 @@ class RequestChecker:
         self.known.note_live(key, session)
         if chosen is not None and turn.by_call and (self._context.now or ip not in (None, session.last_ip)):
             token = tokens[chosen.place]
-            yield from self._call(lambda p: p.validate(token, ip=ip), key)  # several are not noted as seen at once
+            noted = yield from self._call(lambda p: p.validate(token, **source), key)  # several are not seen at once
+            if noted.refused is not None:
+                return self._refuse_live(request, key, noted, max_age)
+            validation = noted or validation
         elif turn.by_buffer or (chosen is not None and turn.by_call):
             try:
                 self.buffer.beat(session.uid, session.session_id)
             except RuntimeError:
                 pass  # the buffer is closed: the site is shutting down
+        if validation.moved:
+            self._report_move(validation.session)
         return live_verdict(session, validation.authenticated_for, ip)
+
+    def _report_move(self, session: Session) -> None:
+        """Call the site's own function. Its error never keeps a visitor out."""
+        if self.rules.on_move is not None:
+            try:
+                self.rules.on_move(session)
+            except Exception:
+                log.exception("on_move of the rules has failed", extra=fields(event="on_move_error"))
 
     def _choose(
         self, named: RequestTokens, visitor: Visitor | None, key: bytes, max_age: int | None

@@ -21,7 +21,7 @@ from typing import Final
 
 from presence_core.models import Ended, Notice, Session
 from presence_core.text.languages import match, tag_of, translations
-from presence_core.web.notices.kinds import sentences
+from presence_core.web.notices.kinds import move_at, sentences
 
 __all__ = ["NotSent", "NoticeMail", "Refused"]
 
@@ -111,8 +111,7 @@ def write_mail(
     """The mail about a login. site: the name of the site. link: None if the session has ended."""
     chosen = match(language) or "en"
     t = translations(LOCALE, DOMAIN, chosen)
-    greeting = t.gettext("Someone signed in to your account at %(site)s.") % {"site": site}
-    subject = t.gettext("Was this you? A sign-in to your account at %(site)s") % {"site": site}
+    greeting, subject = (text % {"site": site} for text in _opening(t, notice))
     odd = sentences(t, notice.kinds)
     facts = [(label, value) for label, value in _facts(t, notice, record) if value]
     calm = t.gettext("If this was you, you need not do anything.")
@@ -136,15 +135,30 @@ def write_mail(
     return NoticeMail(to=to, language=chosen, subject=subject, text=text, html=html, link=link, notice=notice)
 
 
+def _opening(t: NullTranslations, notice: Notice) -> tuple[str, str]:
+    """The first sentence and the subject, with a place for the name of the site."""
+    if "moved" in notice.kinds:
+        return (
+            t.gettext("Your account at %(site)s is used from somewhere else than before."),
+            t.gettext("Was this you? Your account at %(site)s is used from elsewhere"),
+        )
+    return (
+        t.gettext("Someone signed in to your account at %(site)s."),
+        t.gettext("Was this you? A sign-in to your account at %(site)s"),
+    )
+
+
 def _facts(t: NullTranslations, notice: Notice, record: Session | Ended) -> list[tuple[str, str]]:
-    browser, system = plain_words(record.browser), plain_words(record.os)
+    move = move_at(record, notice.at)
+    source = move.after if move else record
+    browser, system = plain_words(source.browser), plain_words(source.os)
     software = browser or system
     if browser and system:
         software = t.gettext("%(browser)s on %(system)s") % {"browser": browser, "system": system}
     return [
         (t.gettext("Time"), f"{notice.at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"),
         (t.gettext("Device"), software or t.gettext("Unknown device")),
-        (t.gettext("Place"), plain_words(record.place.words if record.place else None)),
+        (t.gettext("Place"), plain_words(source.place.words if source.place else None)),
     ]
 
 

@@ -271,6 +271,7 @@ class ValidateBody(Body):
     )
     touch: bool = True
     ip: Described = None
+    user_agent: Described = Field(None, description="of this request: see docs/use/moves.md; it is not stored")
     max_age: int | None = Field(None, description="seconds: not live if the visitor authenticated longer ago")
 
 

@@ -21,10 +21,11 @@ The body, signed as ``signing`` describes::
 
 ``type`` is one of: kicked (one for each session); sign_in_required (one for each session, with uid, session_id and
 message: refuse its refresh token until ``validate_session`` passes); new_device, distant and after_failures (one for
-each such login, with name, device and place; with ``notice_link`` also a link for the user); old_token (one for each
-session of which an old token was used, with name, device and place); blocked; unblocked; revoked (all sessions that
-began before the time in ``outcome``, usually ``at``; each is also sent as kicked once a sweep ends it); gap (events
-were lost to the stream's cap, so the receiver must check what it holds).
+each such login, with name, device and place; with ``notice_link`` also a link for the user); moved (one for each move
+of a session, with the same and ``move``); old_token (one for each session of which an old token was used, with name,
+device and place); blocked; unblocked; revoked (all sessions that began before the time in ``outcome``, usually ``at``;
+each is also sent as kicked once a sweep ends it); gap (events were lost to the stream's cap, so the receiver must check
+what it holds).
 
 Alerts are webhooks of the worker: the ends or the logins of a minute are above a limit (``alerts``).
 

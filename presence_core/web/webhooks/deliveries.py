@@ -17,7 +17,7 @@ from presence_core import validation as check
 from presence_core.client import Presence
 from presence_core.errors import InvalidArgument
 from presence_core.logs import fields
-from presence_core.models import AuditEntry, Ended, Event, Session, plain
+from presence_core.models import AuditEntry, Ended, Event, Session, SessionMoved, plain
 from presence_core.models.choices import ODD_LOGINS
 from presence_core.schema.endings import END_REASONS, EventKind
 from presence_core.schema.endings import WebhookKind as Kind
@@ -164,7 +164,10 @@ def _login_of(event: Event, record: Session | Ended | None) -> dict[str, Any]:
     names = ["name", "aliases", "device", "app", "os", "browser", "ip", "place"]
     if event.kind == "distant":
         names += ["previous_place", "previous_login_at"]
-    return {name: plain(getattr(record, name)) if record else None for name in names}
+    body = {name: plain(getattr(record, name)) if record else None for name in names}
+    if event.kind == "moved":
+        body["move"] = plain(event.move) if isinstance(event, SessionMoved) else None
+    return body
 
 
 def _without_runs(deliveries: list[Delivery]) -> list[Delivery]:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from gettext import NullTranslations
 from typing import Final, NamedTuple
 
 from presence_core.drive_generators import ClientCalls
 from presence_core.models import NoticeAnswer, Session, moment
 from presence_core.operations.notices.queue import notice_id
+from presence_core.web.notices.kinds import move_at
 from presence_core.web.notices.link import LinkKeys, NoticeTarget
 from presence_core.web.your_devices.device_list import device_of
 from presence_core.web.your_devices.handles import find_session
@@ -52,7 +54,11 @@ def find(keys: LinkKeys, token: str) -> ClientCalls[Found | None]:
 
 def question(t: NullTranslations, found: Found, block: int | None) -> Content:
     """The page that asks."""
-    return notice_content(t, device_of(found.session, ""), may_block=block is not None)
+    device, move = device_of(found.session, ""), move_at(found.session, moment(found.target.at))
+    if move is not None:
+        place = move.after.place.words if move.after.place else None
+        device = replace(device, browser=move.after.browser, os=move.after.os, place=place or None)
+    return notice_content(t, device, has_moved=move is not None, may_block=block is not None)
 
 
 def give_answer(found: Found, answer: NoticeAnswer, block: int | None) -> ClientCalls[bool]:

@@ -91,7 +91,7 @@ def message_content(title: str, sentence: str, link: tuple[str, str] | None = No
     return _content(title, parts)
 
 
-def notice_content(t: NullTranslations, device: Device, *, may_block: bool) -> Content:
+def notice_content(t: NullTranslations, device: Device, *, has_moved: bool, may_block: bool) -> Content:
     """The question whether a login was the user's, with a form for each answer, sent to the address of the page."""
     title = t.gettext("Was this you?")
     name, software = names_of(t, device)
@@ -101,9 +101,10 @@ def notice_content(t: NullTranslations, device: Device, *, may_block: bool) -> C
         "password."
     )
     blocked = t.gettext("You cannot sign in again for some time, so that no one else can.") if may_block else ""
+    signed_in = t.gettext("Someone signed in to your account:")
     parts = [
         _tag("h1", title),
-        _tag("p", t.gettext("Someone signed in to your account:")),
+        _tag("p", t.gettext("Your account is now used from here:") if has_moved else signed_in),
         _list(_item(name, [e(software), _place(device), since], "")),
         _tag("p", " ".join(filter(None, (denied, blocked)))),
         f'<div class="row">{_answer("not-me", t.gettext("This was not me"), " class=main")}'

@@ -41,6 +41,7 @@ def session_panel(
             texts.LABEL_NETWORK: session_facts.provider(session, actor),
             texts.LABEL_TIME_ZONE: session_facts.zone_words(theirs),
             texts.LABEL_LOGIN_BEFORE: session_facts.login_before(session, actor),
+            texts.LABEL_MOVED: session_facts.move(session, actor),
             texts.LABEL_LOGIN: session.login_at,
             texts.LABEL_LAST_ACTIVE: session.last_seen,
             texts.LABEL_EXPIRES: session.expires_at,

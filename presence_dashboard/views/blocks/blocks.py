@@ -107,6 +107,9 @@ def _panel(rule: BlockRule, actor: Actor) -> None:
             texts.LABEL_WHEN_ADDED: texts.rule_matched(texts.number_of_sessions(rule.sessions, number(rule.sessions))),
         },
     )
+    if rule.country and actor.may("bulk"):
+        st.page_link("views/sessions/sessions.py", label=texts.RULE_KICK, help=texts.RULE_KICK_HELP,
+                     disabled=this_tab().away, query_params={"country": rule.country, "act": "kick"})  # fmt: skip
     if actor.may("block_rules"):
         with st.popover(texts.RULE_REMOVE, disabled=this_tab().away):
             _remove(rule)

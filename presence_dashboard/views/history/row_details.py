@@ -64,6 +64,7 @@ def _end(session: Ended, actor: Actor) -> dict[str, str | datetime | None]:
         texts.LABEL_TIME_ZONE: session_facts.zone_words(session_facts.their_zone(session, actor)),
         texts.LABEL_LOGIN: session.login_at,
         texts.LABEL_LOGIN_BEFORE: session_facts.login_before(session, actor),
+        texts.LABEL_MOVED: session_facts.move(session, actor),
         texts.LABEL_LAST_ACTIVE: session.last_seen,
         texts.METHOD_FILTER: session_facts.authentication(session),
         texts.LABEL_SIGNED_IN_AT: (session.idp or {}).get("iss"),

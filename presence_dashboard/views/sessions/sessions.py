@@ -48,6 +48,7 @@ def page() -> None:
     go_to_person()
     store, listing, actor = open_store(), this_session_list(), access.current()
     open_linked_view(actor)
+    opens_kick = st.query_params.pop("act", None) == "kick"  # a link of a block rule
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="search"):
         query = search_bar(actor)
         views_menu(actor)
@@ -85,6 +86,8 @@ def page() -> None:
     if actor.may("bulk"):
         with jobs:
             bulk_kick_progress.bulk_kick_progress(may_reread=not kick_dialog.is_open())
+        if opens_kick and listing.filter is not None and rows is not None:
+            bulk_kick_dialog.open_dialog(listing.filter, query, ())
         bulk_kick_dialog.draft_offer()
         with requests:
             approval_list.request_list(actor)

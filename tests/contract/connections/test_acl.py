@@ -204,6 +204,8 @@ def test_the_sites_user_records_logins_but_no_data_of_staff_and_workers(bed: Bed
     assert p.update_person("eve", name="Eva") == 1
     assert p.people("eve@")[0].name == "Eva"
     assert p.validate(login.token, ip="192.0.2.7")
+    assert p.validate(login.token, ip="203.0.113.7").moved
+    assert p.counts().odd_logins["moved"] == 1
     for ip, device_id in (("192.0.2.7", "device-1"), ("203.0.113.7", "device-2")):
         far = p.login("zoe", ip=ip, device_id=device_id).session
         time.sleep(0.002)  # a login of the same millisecond is no previous one

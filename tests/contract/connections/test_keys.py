@@ -62,7 +62,8 @@ def _everything(p: P) -> None:
     for device_id in ("device-1", "device-2"):
         p.login("u39", device_id=device_id)
     for ip in ("192.0.2.7", "203.0.113.7"):
-        p.login("u38", ip=ip)
+        far = p.login("u38", ip=ip, user_agent="curl/8.7.1")
+    assert p.validate(far.token, ip="192.0.2.7", user_agent="Wget/1.21").moved
     p.rotate_device_key(by="staff", reason="each year")
     p.validate(last.token, ip="192.0.2.1")
     p.validate(logins[0].token)

@@ -73,7 +73,7 @@ def test_distant_logins_are_counted_now_and_over_time(bed: Bed, tmp_path: Path) 
     for ip, device in (("192.0.2.7", "phone"), ("203.0.113.7", "laptop"), ("203.0.113.7", "phone")):
         p.login("ada", ip=ip, device_id=f"the-{device}-of-ada")
     _step(p)
-    assert p.counts().odd_logins == {"new_device": 1, "distant": 3, "after_failures": 0}
+    assert p.counts().odd_logins == {"new_device": 1, "distant": 3, "after_failures": 0, "moved": 0}
     assert p.counts().totals == {"login": 5, "logout": 0, "expired": 0, "kicked": 0, "replaced": 0}
     assert [sample.distant_logins for sample in p.history(start / 1000, step=10)] == [0, 0, 2]
     for step in (60, 3600, 86_400):
@@ -94,7 +94,7 @@ def test_logins_on_a_new_device_are_counted_now_and_over_time(p: P) -> None:
     p.login("bob", device_id="the-laptop-of-bob")
     _step(p)
     counts = p.counts()
-    assert counts.odd_logins == {"new_device": 4, "distant": 0, "after_failures": 0}
+    assert counts.odd_logins == {"new_device": 4, "distant": 0, "after_failures": 0, "moved": 0}
     assert counts.totals == {"login": 7, "logout": 0, "expired": 0, "kicked": 0, "replaced": 0}
     assert [sample.new_devices for sample in p.history(start / 1000, step=10)] == [0, 0, 2, 1]
     for step in (60, 3600, 86_400):

@@ -24,6 +24,7 @@ from tests.conftest import Bed, on
 from tests.golden.namespace import SETTINGS as GOLDEN
 from tests.support.facade import P
 from tests.support.notices import queue_notice
+from tests.support.place_file import write_place_file
 from tests.support.programs.earlier import comparable
 
 SUPPORT = Path(__file__).parents[2] / "support"
@@ -402,6 +403,26 @@ def test_an_earlier_version_reads_an_end_that_the_user_asked_for_and_leaves_noti
     assert earlier.sessions("ada") == []
     earlier.login("ada", session_id="session-2")
     assert [ended.cause for ended in p.ended("ada")] == ["denied"]
+    assert p.repair().repaired == 0
+
+
+@on("valkey-sync", "redis7-sync")
+def test_an_earlier_version_serves_and_ends_a_session_that_has_moved(
+    bed: Bed, earlier: Earlier, tmp_path: Path
+) -> None:
+    p = bed.connect(place_file=str(write_place_file(tmp_path / "places.mmdb")))
+    p.freeze()
+    theirs, ours = earlier.login("ada", ip="192.0.2.7"), p.login("ada", ip="192.0.2.7").token
+    p.advance(60)
+    assert [p.validate(token, ip="203.0.113.7").moved for token in (theirs, ours)] == [False, True], (
+        "of theirs the place is not known"
+    )
+    assert [p.validate(token, ip="192.0.2.7").moved for token in (theirs, ours)] == [True, False]
+    assert [earlier.validate(token) for token in (theirs, ours)] == [True, True]
+    assert earlier.sessions("ada") == comparable(p.sessions("ada"))
+    assert [session.moved for session in p.list_sessions(SessionFilter(moved=True))] == [True] * 2
+    earlier.kick("ada", **WHY)
+    assert [(ended.moved, ended.move is not None) for ended in p.ended("ada")] == [(True, True)] * 2
     assert p.repair().repaired == 0
 
 

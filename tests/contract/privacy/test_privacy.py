@@ -815,9 +815,17 @@ def test_with_the_addresses_go_city_and_coordinates_and_country_and_network_stay
     p.logout("ada", near.session_id)
     p.advance(1)
     p.logout("ada", p.login("ada", ip=LATEST).session.session_id)
+    moving = p.login("eve", ip=FOUR)
+    p.advance(60)
+    assert p.validate(moving.token, ip=LATEST).moved
+    p.logout("eve", moving.session.session_id)
     p.advance(86_500)
     worker = Worker(p)
     _truncate(worker)
+    [moved] = p.ended("eve")
+    assert moved.move is not None
+    assert moved.last_place == moved.move.after.place == Place(country="JP")
+    assert moved.move.before.place == moved.place == Place(country="FR", network="Net", asn=64500)
     far, before = p.ended("ada").items
     assert far.distant
     assert far.place == Place(country="JP")

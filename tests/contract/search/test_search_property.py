@@ -185,6 +185,7 @@ def _question(rng: random.Random, now: float, *, is_inner: bool = False) -> dict
         "on_behalf": lambda: True,
         "sign_in_required": lambda: True,
         "distant": lambda: True,
+        "moved": lambda: True,
         "country": lambda: rng.choice(["FR", "DE", "JP"]),
         "city": lambda: rng.choice(["Lyon", "PARIS", "Bérlin", "Tokyo"]),
         "network": lambda: rng.choice(["AS1", "AS2", "AS12"]),

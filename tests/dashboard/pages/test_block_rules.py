@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from presence_core import LoginRefused, Presence
+from presence_core import LoginRefused, Presence, Settings
 from presence_dashboard import access, texts
 from presence_dashboard.format import minute
 from presence_dashboard.roles import HIDDEN, Actor
-from tests.dashboard.conftest import log_in, pick_row, table, tables, toasts
+from tests.dashboard.conftest import cells, log_in, open_page, pick_row, table, tables, toasts
 from tests.dashboard.pages.test_person_page import said
+from tests.support.place_file import write_place_file
+from tests.support.servers import Server
 
 NETWORK = "198.51.100.0/24"
 
@@ -155,6 +158,28 @@ def test_a_rule_is_removed_with_a_reason(blocks: AppTest, presence: Presence) ->
     next(button for button in blocks.button if button.label == texts.RULE_REMOVE_CONFIRM).click().run()
     assert texts.rule_is_removed(f"`{NETWORK}`") in toasts(blocks)
     assert presence.block_rules() == []
+
+
+def test_the_rule_of_a_country_leads_to_the_bulk_kick_of_its_live_sessions(
+    app: AppTest, presence: Presence, server: Server, tmp_path: Path
+) -> None:
+    places = Settings(timeout=0.5, place_file=str(write_place_file(tmp_path / "places.mmdb")))
+    with Presence.from_url(server.url, places) as site:
+        site.login("ada", ip="192.0.2.7")
+        site.login("bob", ip="203.0.113.7")
+    presence.add_block_rule(country="FR", confirm_wide="FR", by="sam", reason="Attack", expected=9)
+    presence.add_block_rule(network=NETWORK, by="sam", reason="Attack", expected=9)
+    page = app.run().switch_page("views/blocks/blocks.py").run()
+    links = []
+    for row in range(2):
+        pick_row(page, row, texts.RULES_ALT)
+        links += [link.proto for link in page.get("page_link") if link.proto.label == texts.RULE_KICK]
+    [link] = links
+    assert link.query_string == "country=FR&act=kick"
+    kick = open_page(country="FR", act="kick")
+    assert cells(kick, texts.LABEL_UID) == ["ada"]
+    assert "act" not in kick.query_params
+    assert len(presence.list_sessions()) == 2, "nothing ends before it is confirmed"
 
 
 @pytest.mark.parametrize("role", ["viewer", "support"])

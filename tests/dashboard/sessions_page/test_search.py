@@ -376,6 +376,32 @@ def test_flags_and_place_are_in_the_cells_of_the_first_columns_and_not_twice(
     assert [row["marks"] for row in table(app.run()).data["rows"]][:2] == [{"name": {"note": "", "badges": far}}, {}]
 
 
+def test_a_session_that_has_moved_says_from_where_to_where_and_in_which_time(
+    app: AppTest, crowd: None, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(timeout=0.5, place_file=str(write_place_file(tmp_path / "places.mmdb")))
+    with Presence.from_url(server.url, settings) as site:
+        for device, ip, agent in (("phone", TOKYO, "curl/8"), ("desk", "198.51.100.7", "Wget/1.21")):
+            token = site.login("eve", name="Eve", ip=LYON, device=device, user_agent="curl/8").token
+            assert site.validate(token, ip=ip, user_agent=agent).moved
+    app.session_state["menu-filters"] = True
+    app.run().button(key="flag-moved").click().run()
+    assert sorted(table(app).column("device")) == ["desk", "phone"]
+    badges = [row["marks"]["name"]["badges"] for row in table(app).data["rows"]]
+    moved, far = [[words, title] for words, title in (
+        (texts.FLAG_MOVED_SHORT, texts.FLAG_MOVED), (texts.FLAG_DISTANT_SHORT, texts.FLAG_DISTANT)
+    )]  # fmt: skip
+    assert sorted(badges) == [[far, moved], [moved]]
+    for masked, words in (
+        (False, {"Lyon, FR → Tokyo, JP in ", "Lyon, FR, curl → Paris, FR, Wget in "}),
+        (True, {f"{HIDDEN} → {HIDDEN} in ", f"{HIDDEN}, curl → {HIDDEN}, Wget in "}),
+    ):
+        if masked:
+            act_as(monkeypatch, VIEWER)
+        person = open_page("person", q="eve")
+        assert {text.value[: text.value.index(" in ") + 4] for text in person.text if " → " in text.value} == words
+
+
 def test_a_kick_dialog_tells_two_sessions_apart_by_place_flags_and_last_activity(
     app: AppTest, crowd: None, placed: None
 ) -> None:

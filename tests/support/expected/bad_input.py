@@ -508,6 +508,7 @@ def _of_filters() -> list[tuple[str, Any, str]]:
         "sign_in_required": _same("sign_in_required must be True or False", 1, 0, "yes", None),
         "distant": _same("distant must be True or False", 1, 0, "yes", None),
         "after_failures": _same("after_failures must be True or False", 1, 0, "yes", None),
+        "moved": _same("moved must be True or False", 1, 0, "yes", None),
         "old_token": _same("old_token must be True or False", 1, 0, "yes", None),
         **{
             field: _text(f"{field} must be text of 1 to 255 bytes", 255)

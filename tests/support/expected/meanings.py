@@ -99,7 +99,8 @@ def numbers(asked: str) -> list[str]:
 
 def addresses(asked: str) -> list[str]:
     """What may be written for an address, in the order in which it counts."""
-    return [asked.strip(), *(form for text in (seen(asked), core(asked)) for form in (text, text.rstrip("/.:!?")))]
+    forms = [asked.strip(), *(form for text in (seen(asked), core(asked)) for form in (text, text.rstrip("/.:!?")))]
+    return [*forms, *(form.partition(":")[0] for form in forms if form.count(":") == 1 and form[-1].isdecimal())]
 
 
 def is_id(text: str) -> bool:

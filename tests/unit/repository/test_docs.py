@@ -50,6 +50,7 @@ RUN_ELSEWHERE = {
     "docs/use/odd_logins.md": "test_page_blocks",
     "docs/use/failed_sign_ins.md": "test_page_blocks",
     "docs/use/sign_ins.md": "test_page_blocks",
+    "docs/use/moves.md": "test_page_blocks",
     "docs/use/on_behalf.md": "test_page_blocks",
     "docs/use/places.md": "test_page_blocks",
     "docs/use/timeouts.md": "test_page_blocks",

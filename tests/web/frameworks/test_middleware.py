@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from presence_core import InvalidArgument, Login, Presence, Settings, Unavailable
+from presence_core import InvalidArgument, Login, Presence, Session, Settings, Unavailable
 from presence_core.drive_generators import drive
 from presence_core.web import asgi, wsgi
 from presence_core.web.cookies import clear_cookie_header, read_cookie, set_cookie_header
@@ -29,6 +29,9 @@ from tests.support.monitor import Monitor
 from tests.support.servers import KEEPS_ALL, Server, missing, redis_binary, valkey_binary, wait_for
 from tests.web.frameworks.conftest import Make
 from tests.web.frameworks.sites import Answer, Site, asgi_site, wsgi_site
+
+_FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:127.0) Gecko/20100101 Firefox/127.0"
+_CURL = "curl/8.7.1"
 
 
 def brought(how: str, token: str) -> dict[str, str]:
@@ -787,6 +790,7 @@ def test_at_shutdown_the_heartbeats_are_sent_before_the_site_closes_its_presence
          '"10.0.0.0/8", or "unix".'),
         ({"trusted_proxies": ["10.0.0.1/8"]}, 'trusted_proxies must be a list of addresses or networks such as '
          '"10.0.0.0/8", or "unix".'),
+        ({"on_move": "flag"}, "on_move must be a function that takes a session."),
         ({"max_known": 1}, "max_known must be a whole number from 100 to 1000000."),
     ],
 )  # fmt: skip
@@ -794,6 +798,40 @@ def test_bad_rules_are_refused_in_one_sentence_when_they_are_made(rules: dict[st
     with pytest.raises(InvalidArgument) as caught:
         Rules(**rules)
     assert str(caught.value) == sentence
+
+
+@on("valkey-sync")
+@pytest.mark.parametrize("cookies", [1, 2])
+def test_the_site_s_function_gets_a_session_that_has_moved_and_its_error_keeps_no_visitor_out(
+    p: P, make: Make, caplog: pytest.LogCaptureFixture, cookies: int
+) -> None:
+    token = p.login("ada", ip="192.0.2.7", user_agent=_FIREFOX).token
+    sent = "; ".join([f"presence={token}", f"presence={token[:-43]}{'A' * 43}"][:cookies])
+    moved: list[Session] = []
+
+    def on_move(session: Session) -> None:
+        moved.append(session)
+        raise ValueError("of the site")
+
+    for peer, agent in (("192.0.2.7", _CURL), ("198.51.100.7", _FIREFOX), ("203.0.113.7", _CURL)):
+        site = make(on_move=on_move)  # another process: it notices a new address at once
+        assert site.ask("/x", peer=peer, cookie=sent, user_agent=agent).body == b"ada"
+    [session] = moved
+    assert session.move is not None
+    assert (session.move.before.browser, session.move.after.browser) == ("Firefox", "curl")
+    assert [record.message for record in caplog.records if record.exc_info] == ["on_move of the rules has failed"]
+
+
+@on("valkey-sync")
+@pytest.mark.parametrize("cookies", [1, 2])
+def test_a_request_that_moves_a_session_is_refused_if_the_settings_say_so(p: P, bed: Bed, cookies: int) -> None:
+    token = p.login("ada", ip="192.0.2.7", user_agent=_FIREFOX).token
+    sent = "; ".join([f"presence={token}", f"presence={token[:-43]}{'A' * 43}"][:cookies])
+    settings = Settings(bed.namespace, timeout=PATIENT, on_move="require_sign_in")
+    site = wsgi_site(bed.url, settings, Rules(on_unavailable="grace"), None)
+    answer = site.ask("/x", peer="203.0.113.7", cookie=sent, user_agent=_CURL)
+    site.close()
+    assert (answer.status, answer.json["code"]) == (401, "sign_in_required")
 
 
 def test_a_misspelled_mode_fails_the_type_check() -> None:

@@ -120,6 +120,23 @@ def test_a_login_after_failed_ones_is_mailed(p: P, mails: MailServer) -> None:
     assert "Several sign-ins to your account had failed before it." in part(mails.mails[0], "plain")
 
 
+@on("valkey-sync")
+def test_a_session_that_moves_is_mailed_with_where_it_is_used_now(bed: Bed, mails: MailServer, tmp_path: Any) -> None:
+    p = bed.connect(place_file=str(write_place_file(tmp_path / "places.mmdb")))
+    login = p.login("ada", ip="192.0.2.7")
+    with sending(p, mails.send):
+        p.advance(60)
+        assert p.validate(login.token, ip="203.0.113.7", user_agent=FIREFOX).moved
+        until(lambda: p.notices().counts["sent"])
+    [mail] = mails.mails
+    assert mail["Subject"] == "Was this you? Your account at Paperboat is used from elsewhere"
+    text = part(mail, "plain")
+    assert "from another country" in text
+    assert "Device: Firefox" in text
+    assert "Place: Tokyo, JP" in text
+    assert "Someone signed in" not in text
+
+
 @on("valkey-sync", "cluster-sync")
 def test_several_senders_send_one_mail_for_each_event(p: P, mails: MailServer) -> None:
     uids = [f"u{number}" for number in range(20)]

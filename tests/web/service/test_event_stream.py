@@ -192,9 +192,12 @@ def test_a_distant_login_is_an_event_with_both_places(bed: Bed, tmp_path: Path) 
         async with _poller(presence) as poller:
             stream = await poller.open(None)
             for ip in ("192.0.2.7", "203.0.113.7"):
-                await presence.login("ada", ip=ip)
-            seen = await _some(stream.body_iterator, 3)  # type: ignore[arg-type]
-            assert [event["event"] for event in seen] == ["login", "login", "distant"]
+                login = await presence.login("ada", ip=ip)
+            assert (await presence.validate(login.token, ip="192.0.2.7")).moved
+            seen = await _some(stream.body_iterator, 4)  # type: ignore[arg-type]
+            assert [event["event"] for event in seen] == ["login", "login", "distant", "moved"]
+            move = json.loads(seen[3]["data"])["move"]
+            assert (move["before"]["place"]["city"], move["after"]["place"]["city"]) == ("Tokyo", "Lyon")
             data = json.loads(seen[2]["data"])
             assert (data["place"]["city"], data["previous_place"]["city"]) == ("Tokyo", "Lyon")
             assert data["previous_login_at"] <= data["at"]

@@ -170,6 +170,21 @@ def test_places_are_shown_found_and_counted(bed: Bed, tmp_path: Path) -> None:
     assert s.ask("GET", "/v1/sessions?country=FRA").json()["field"] == "country"
 
 
+@on("valkey-async", "cluster-async")
+@pytest.mark.parametrize("form", ["token", "tokens", "uid"])
+def test_a_request_from_elsewhere_moves_a_session(bed: Bed, form: str) -> None:
+    s = service(bed)
+    made = s.ask("POST", "/v1/sessions", {"uid": "ada", "ip": "192.0.2.7", "user_agent": "curl/8"}).json()
+    session = {"uid": "ada", "session_id": made["session"]["session_id"]}
+    named = {"token": {"token": made["token"]}, "tokens": {"tokens": [made["token"]]}, "uid": session}[form]
+    elsewhere = {"ip": "203.0.113.7", "user_agent": "Wget/1.21"}
+    found = s.ask("POST", "/v1/validate", named | elsewhere).json()["session"]
+    assert (found["moved"], found["distant"], found["move"]["before"]["network"]) == (True, False, "192.0.0.0/16")
+    assert found["move"]["after"] == {"place": None, "network": "203.0.0.0/16", "os": None, "browser": "Wget"}
+    assert [item["ref"] for item in s.get("/v1/sessions?moved=true")["items"]] == [found["ref"]]
+    assert s.get("/v1/counts")["odd_logins"]["moved"] == 1
+
+
 @everywhere
 def test_a_session_begins_is_seen_and_ends(bed: Bed) -> None:
     s = service(bed, max_sessions=2)

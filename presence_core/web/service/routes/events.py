@@ -27,8 +27,8 @@ async def stream(
     """Events as server-sent events: from now on, or from the last one received (`Last-Event-ID`, or `after`).
 
     `event` is login, logout, expired, kicked, replaced, sign_in_required, reauthenticated, new_device, distant,
-    after_failures or old_token; `data` is the event in JSON; `id` is its cursor. If events were lost to the cap, a
-    `gap` comes first.
+    after_failures, moved or old_token; `data` is the event in JSON; `id` is its cursor. If events were lost to the cap,
+    a `gap` comes first.
     `revoked` has no id: all sessions with a login up to `login_until` are revoked; a new reader gets the latest one.
     After 15 seconds of silence a comment is sent. A reader that is too slow is disconnected, and may come back with its
     last id.

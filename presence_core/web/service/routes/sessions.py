@@ -51,7 +51,8 @@ async def validate(request: Request) -> Response:
     await authorize(request, "record")
     body = await schemas.read_body(request, schemas.ValidateBody)
     presence: AsyncPresence = request.app.state.presence
-    options: dict[str, Any] = {"touch": body.touch, "ip": body.ip, "max_age": body.max_age}
+    options: dict[str, Any] = {"touch": body.touch, "ip": body.ip, "max_age": body.max_age,
+                               "user_agent": body.user_agent}  # fmt: skip
     validation: Validation
     if body.uid is not None or body.session_id is not None:
         if body.token is not None or body.tokens is not None:
@@ -77,7 +78,13 @@ async def _validate_tokens(presence: AsyncPresence, body: schemas.ValidateBody, 
     if body.token is not None:
         raise InvalidArgument("tokens", "must not be given with token", "conflicts")
     operation = validate_tokens(
-        presence.internal.context, tokens or [""], body.touch, body.ip, body.max_age, first_end_counts=False
+        presence.internal.context,
+        tokens or [""],
+        body.touch,
+        body.ip,
+        body.max_age,
+        body.user_agent,
+        first_end_counts=False,
     )
     return await presence.internal.run(operation)
 

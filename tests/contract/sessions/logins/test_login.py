@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from presence_core import InvalidArgument, Login, LoginRefused, Session, SessionFilter
-from presence_core.models import NO_LABEL
 from presence_core.operations.sessions import login_calls
 from tests.conftest import Bed, every_backend, every_topology, on
 from tests.support.expected.bad_input import LOGIN
@@ -382,7 +381,8 @@ def test_a_full_label_table_grows_no_further_and_loses_no_text(p: P, bed: Bed, m
 
 @on("valkey-sync")
 def test_two_texts_with_the_same_id_are_not_confused(p: P, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(login_calls, "_label", lambda text: (b"same" if text else NO_LABEL, text.encode()))
+    monkeypatch.setattr(login_calls, "label", lambda text: (b"same", text.encode()))
+    monkeypatch.setattr(login_calls, "agent_label", lambda agent, _: (b"same", f"\ncurl\n{agent}".encode()))
     first = p.login("ada", device="phone", user_agent="curl/1.0").session
     second = p.login("ada", device="desk", user_agent="curl/2.0").session
     assert p.get("ada", first.session_id) == first
