@@ -55,13 +55,14 @@ export class Presence {
     }>;
     /**
      * Record a sign-in that your site refused. Never give a password. It rejects while the service is away: catch that.
-     * @param {{who: string, why: string, ip?: string, user_agent?: string, app?: string}} failure who: the uid, or the text
-     * as it was typed; why: wrong_password, second_factor, unknown_name, locked or other
+     * @param {{who: string, why: string, is_uid?: boolean, ip?: string, user_agent?: string, app?: string}} failure who: the
+     * uid (is_uid), or the text as it was typed; why: wrong_password, second_factor, unknown_name, locked or other
      * @returns {Promise<void>}
      */
     loginFailed(failure: {
         who: string;
         why: string;
+        is_uid?: boolean;
         ip?: string;
         user_agent?: string;
         app?: string;

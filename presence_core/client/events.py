@@ -54,6 +54,7 @@ class EventsMethods(Client):
         who: str,
         *,
         why: SiteFailure,
+        is_uid: bool = False,
         ip: str | None = None,
         user_agent: str | None = None,
         app: str | None = None,
@@ -63,15 +64,16 @@ class EventsMethods(Client):
 
         who: the uid if the visitor named an account, else the text as it was typed, of any length. Never a password. A
         text that is no uid of a known person is not stored: only a keyed digest and its kind ("email", "phone",
-        "name"), in case someone typed a password there. why: "wrong_password", "second_factor", "unknown_name",
-        "locked" or "other". ip, user_agent, app: as of ``login``.
+        "name"), in case someone typed a password there. is_uid: ``who`` is the uid of an account of yours, also if its
+        user has not been here for long; without it, the uids that this namespace knows are found. why:
+        "wrong_password", "second_factor", "unknown_name", "locked" or "other". ip, user_agent, app: as of ``login``.
 
         Failures of one person, reason and address share a row, which counts them: ``failed_logins``. It is kept for
         ``Settings.keep_failed_logins`` after the last of them. ``Settings.max_failed_logins`` bounds the rows of a day;
         a network may begin 50 an hour, a person has ten addresses. What is beyond is counted without a row, and takes
         no row of others. Returns nothing, whoever it was, and takes as long. Cost: two round trips.
         """
-        return self._run(record.login_failed(self._ctx, who, why, ip, user_agent, app))
+        return self._run(record.login_failed(self._ctx, who, why, is_uid, ip, user_agent, app))
 
     def failed_logins(
         self,

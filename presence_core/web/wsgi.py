@@ -178,14 +178,15 @@ def sign_in(
     return signed_in.login
 
 
-def sign_in_failed(request: Any, who: str, *, why: SiteFailure, app: str | None = None) -> None:
+def sign_in_failed(request: Any, who: str, *, why: SiteFailure, is_uid: bool = False, app: str | None = None) -> None:
     """Record a sign-in that your site refused, with address and user agent of the request: ``Presence.login_failed``.
 
-    who: the uid, or the text as it was typed; never a password. Raises nothing while Redis is away; the log says so.
+    who: the uid, or the text as it was typed; never a password. is_uid: it is the uid of an account of yours. Raises
+    nothing while Redis is away; the log says so.
     Cost: two round trips.
     """
     middleware, data, verdict = _middleware(request)
-    middleware.run(login_failed_calls(data, verdict, who, why, app))
+    middleware.run(login_failed_calls(data, verdict, who, why, is_uid, app))
 
 
 def sign_out(response: Any, request: Any) -> int:

@@ -140,7 +140,7 @@ class Crowd:
             for why, share in FAILURES:
                 if self._random.random() < share:
                     origin = {name: row.get(name) for name in ("ip", "user_agent", "app")}
-                    await self._presence.login_failed(row["uid"], why=why, **origin)
+                    await self._presence.login_failed(row["uid"], why=why, is_uid=True, **origin)
         for login in await self._presence.login_many(rows, imported=imported):
             if isinstance(login, Login):  # the others are blocked
                 self._add(login.session.ref, login.session.uid)

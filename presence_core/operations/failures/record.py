@@ -16,11 +16,15 @@ from presence_core.scripts.failures import NOTE_FAILURE
 
 
 @checked_first
-def login_failed(ctx: Context, who: object, why: object, ip: object, user_agent: object, app: object) -> Op[None]:
+def login_failed(
+    ctx: Context, who: object, why: object, is_uid: object, ip: object, user_agent: object, app: object
+) -> Op[None]:
     if not isinstance(who, str):
         raise InvalidArgument("who", "must be a uid, or the text that the visitor typed", "wrong_type")
     check.choice("why", why, SiteFailure)
-    typed = who[:LONGEST_NAME].strip()
+    if not isinstance(is_uid, bool):
+        raise InvalidArgument("is_uid", "must be True or False", "wrong_type")
+    typed = check.uid(who) if is_uid else who[:LONGEST_NAME].strip()
     packed = ctx.visitor.address(ip)
     agent, app_name = ctx.visitor.user_agent(user_agent), ctx.visitor.label("app", app)
     yield CHECKED
@@ -31,7 +35,7 @@ def login_failed(ctx: Context, who: object, why: object, ip: object, user_agent:
     # Two calls, whoever it is: the time that they take tells no visitor whether there is such a person.
     failure = packed_failure(ctx, address, place, app_name, agent)
     shard = ctx.shard(typed)
-    mode = "known" if _may_be_uid(typed) else "never"
+    mode = "always" if is_uid else "known" if _may_be_uid(typed) else "never"
     [reply] = yield [_call(ctx, shard, typed, (shard.failed, shard.failures(typed)), reason, failure, mode)]
     digest = digests_of_names((ctx.cache.device_keys[0],), (typed,)).pop()
     failure = packed_failure(ctx, address, place, app_name, agent, name_kind(typed))

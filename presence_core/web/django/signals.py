@@ -108,7 +108,7 @@ def on_login_failed(sender: Any, credentials: dict[str, Any], request: Any = Non
         data = app.checker.read_environ(request.META)
         details = {"ip": app.checker.address(data), "user_agent": data.user_agent}
     try:
-        app.presence.login_failed(typed if user is None else str(user.pk), why=why, **details)
+        app.presence.login_failed(typed if user is None else str(user.pk), why=why, is_uid=user is not None, **details)
     except PresenceError as error:
         log.warning("a failed sign-in was not recorded: %s", error, extra=fields(event="failure_not_recorded"))
 

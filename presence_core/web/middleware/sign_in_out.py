@@ -101,11 +101,13 @@ def sign_out_calls(checker: RequestChecker, request: RequestData, verdict: Verdi
 
 
 def login_failed_calls(
-    request: RequestData, verdict: Verdict, who: str, why: SiteFailure, app: str | None
+    request: RequestData, verdict: Verdict, who: str, why: SiteFailure, is_uid: bool, app: str | None
 ) -> ClientCalls[None]:
     """Record a sign-in that the site refused. An outage of Redis is logged: the visitor's answer does not need it."""
     try:
-        yield lambda p: p.login_failed(who, why=why, ip=verdict.ip, user_agent=request.user_agent, app=app)
+        yield lambda p: p.login_failed(
+            who, why=why, is_uid=is_uid, ip=verdict.ip, user_agent=request.user_agent, app=app
+        )
     except Unavailable as error:
         log.warning("a failed sign-in was not recorded: %s", error, extra=fields(event="failure_not_recorded"))
 

@@ -84,7 +84,7 @@ def page() -> None:
 def _view() -> HistoryView:
     labels: dict[str, str] = {view: texts.HISTORY_VIEWS[view] for view in VIEWS}
     view = address_choice(
-        "view", "history-view", texts.HISTORY_VIEW, labels, default=VIEWS[0], label_visibility="collapsed"
+        "view", "history-view", texts.HISTORY_VIEW, labels, default=VIEWS[0], label_visibility="collapsed", wrap=True
     )
     return cast(HistoryView, view)
 

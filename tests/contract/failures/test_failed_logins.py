@@ -259,3 +259,10 @@ def test_data_of_another_program_under_our_names_changes_no_refusal(bed: Bed) ->
     bed.raw.set(p.context.shard("bob").failures("bob"), "theirs")
     assert _refused(p, "ada") == "blocked"
     assert p.login("bob").failures == 0
+
+
+def test_an_account_that_was_not_here_for_long_is_named_where_the_site_vouches_for_the_uid(p: P) -> None:
+    p.login_failed("u1019", why="wrong_password", is_uid=True)
+    p.login_failed("u1019", why="wrong_password")
+    assert sorted(_rows(p), key=str) == [("u1019", "wrong_password", 1), (None, "wrong_password", 1)]
+    assert p.login("u1019").failures == 1

@@ -220,6 +220,10 @@ def _of_one_session() -> list[Case]:
     cases += [Case("validate_session", ("ada", "session-1"), {"ip": ip}, sentence) for ip, sentence in IPS]
     cases += [Case("validate", ("x",), {"ip": ip}, sentence) for ip, sentence in IPS]
     cases.append(Case("validate", (None,), {}, "token must be text"))
+    no_agent = "user_agent must be text"
+    for value in (5, b"curl", ["curl"], True):
+        cases.append(Case("validate", ("x",), {"user_agent": value}, no_agent))
+        cases.append(Case("validate_session", ("ada", "session-1"), {"user_agent": value}, no_agent))
     cases += [
         Case("when_ended", ("ada", "session-1"), {"timeout": value}, sentence)
         for value, sentence in _same("timeout must be 0 to 86400 seconds", -1, "30", True, 86_401, timedelta(seconds=3))
@@ -434,6 +438,7 @@ def _of_what_was_done() -> list[Case]:
         "ip": _same("ip must be an IPv4 or IPv6 address", "x", "1.2.3.4.5", 5),
         "app": _text("app must be text of 1 to 64 bytes", 64),
         "user_agent": _same("user_agent must be text", 5, b"curl", True),
+        "is_uid": _same("is_uid must be True or False", 1, 0, "yes", None),
     }
     for field, values in described.items():
         cases += [Case("login_failed", ("ada",), {"why": "locked", field: value}, text) for value, text in values]

@@ -66,7 +66,7 @@ def test_djangos_own_signal_reports_the_sign_ins_that_fail(presence: Presence) -
         assert authenticate(username=name, password=password) is None
     assert authenticate(username="ada", password=PASSWORD) is not None
     found = {(failure.uid, failure.why): failure.count for failure in presence.failed_logins()}
-    assert found == {(ada, "wrong_password"): 2, (None, "locked"): 1, (None, "unknown_name"): 1}
+    assert found == {(ada, "wrong_password"): 2, (str(eve.pk), "locked"): 1, (None, "unknown_name"): 1}
     assert [failure.name_kind for failure in presence.failed_logins("kim@example.org")] == ["email"]
 
 

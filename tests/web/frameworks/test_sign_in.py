@@ -54,7 +54,9 @@ class Browser:
 
     def fail(self, who: str) -> None:
         request = self.request()
-        self.run(login_failed_calls(request, self.run(self.checker.check(request)), who, "wrong_password", "web"))
+        self.run(
+            login_failed_calls(request, self.run(self.checker.check(request)), who, "wrong_password", False, "web")
+        )
 
     def sign_out(self, request: RequestData | None = None, user: Any = None) -> int:
         request = request or self.request()
