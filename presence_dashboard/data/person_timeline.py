@@ -10,9 +10,9 @@ from typing import Final, Literal
 
 from presence_core import AuditEntry, Ended, FailedLogin, Session, SignIn
 
-Kind = Literal["login", "end", "failed", "staff"]
+Kind = Literal["login", "moved", "end", "failed", "staff"]
 
-_RANK: Final[dict[Kind, int]] = {"failed": 0, "login": 1, "end": 2, "staff": 3}
+_RANK: Final[dict[Kind, int]] = {"failed": 0, "login": 1, "moved": 2, "end": 3, "staff": 4}
 """Order of events with the same time: failures come before a login, and that before its end."""
 
 
@@ -31,7 +31,9 @@ class TimelineEvent:
 
     @property
     def kinds(self) -> frozenset[Kind]:
-        """The kinds by which it can be filtered: a kick is an end and a staff action."""
+        """The kinds by which it can be filtered: a kick is an end and a staff action, a move stands among logins."""
+        if self.kind == "moved":
+            return frozenset(("login",))
         kicked = any(isinstance(record, Ended) and record.reason == "kicked" for record in self.records)
         return frozenset((self.kind, "staff")) if self.kind == "end" and kicked else frozenset((self.kind,))
 
@@ -48,6 +50,7 @@ def merge(
     ended = list(ended)
     records: list[Session | Ended] = [*live, *ended]
     timeline = [TimelineEvent(record.login_at, "login", (record,)) for record in records]
+    timeline += (TimelineEvent(record.move.at, "moved", (record,)) for record in records if record.move is not None)
     timeline += (TimelineEvent(failure.at, "failed", failure=failure) for failure in failures)
     known_logins = {record.login_at for record in records}
     timeline += [

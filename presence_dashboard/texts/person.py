@@ -208,6 +208,7 @@ def day_heading(day: date, today: date) -> str:
     return _("Yesterday · {day}").format(day=named) if (today - day).days == 1 else named
 
 
+happened_move: Final = Sentence(":orange[:material/travel_explore:] Used from elsewhere: {device}")
 happened_login: Final = Sentence(":gray[:material/login:] Logged in: {device}")
 
 

@@ -12,6 +12,9 @@ from presence_dashboard.roles import HIDDEN
 from presence_dashboard.texts import english
 from tests.dashboard.conftest import pick_row, table
 
+FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:120.0) Gecko/20100101 Firefox/120.0"
+SAFARI = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_1 like Mac OS X) AppleWebKit/605.1.15 Version/17.1 Mobile/15E148 Safari/604.1"
+
 
 def fail(presence: Presence) -> None:
     """Three wrong passwords of ada; one of a name that no one has; and one that a block refuses."""
@@ -94,3 +97,12 @@ def test_the_live_page_counts_and_splits_them(app: AppTest, presence: Presence) 
 def test_every_reason_has_a_text() -> None:
     assert english.FAILURE_WHYS.keys() == {"", *(failure.why for failure in FAILURES)}
     assert HIDDEN not in english.FAILURE_WHYS.values()
+
+
+def test_the_timeline_of_a_person_says_where_a_session_was_used_from(app: AppTest, presence: Presence) -> None:
+    token = presence.login("ada", ip="192.0.2.7", user_agent=FIREFOX).token
+    assert presence.validate(token, ip="198.51.100.7", user_agent=SAFARI).moved
+    page = shown(person(app, "ada"))
+    assert page.count("Used from elsewhere:") == 1
+    assert "192.0.0.0/16" in page
+    assert "198.51.0.0/16" in page

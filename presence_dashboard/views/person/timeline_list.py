@@ -82,6 +82,8 @@ def _headline(event: TimelineEvent, known: dict[str, Session | Ended], actor: Ac
     if event.failure is not None:
         return texts.failed(event.failure.why, event.failure.count, number(event.failure.count))
     first = next(iter(event.records), None)
+    if event.kind == "moved" and first is not None:
+        return texts.happened_move(session_facts.device(first, actor))
     if event.kind == "login" and first is not None:
         live = f" {texts.PERSON_LIVE}" if isinstance(first, Session) else ""
         return texts.happened_login(session_facts.device(first, actor)) + live
@@ -128,6 +130,8 @@ def _details(event: TimelineEvent, actor: Actor) -> list[str]:
     if event.failure is not None:
         return [line] if (line := failure_facts.details(event.failure, actor)) else []
     first, entry = next(iter(event.records), None), event.entry
+    if event.kind == "moved" and first is not None:
+        return [words for words in (session_facts.move(first, actor),) if words]
     if event.sign_in is not None:
         return _sign_in(event.sign_in, actor)
     if event.kind == "login" and first is not None:
