@@ -73,6 +73,9 @@ class Crashes(History):
         if sent:
             outcome = self.leave(lambda: self.model.log_in(uid, sid, validate.make_token(uid, sid, secret), given))
             assert sent[-1][1][0].decode() == (outcome if isinstance(outcome, str) else "ok")
+            for _, reply in sent:
+                if reply[0] != b"ok" and "on_behalf_by" not in given:
+                    self.model.note_failure(uid)
 
     @rule(client=clients, survives=st.integers(0, 9))
     def a_client_dies_in_a_sweep(self, client: int, survives: int) -> None:
@@ -159,7 +162,9 @@ class Crashes(History):
         op = login.login(context, given | {"uid": uid, "session_id": sid})
         self.unheard(op, client, lost, "sessions/login")
         context.new_secret = usual
-        self.leave(lambda: self.model.log_in(uid, sid, validate.make_token(uid, sid, secret), given))
+        outcome = self.leave(lambda: self.model.log_in(uid, sid, validate.make_token(uid, sid, secret), given))
+        if isinstance(outcome, str):
+            self.model.note_failure(uid)
         return self.a_user_logs_in(client, uid, sid, given)
 
     @rule(client=clients, uid=uids, why=holds)

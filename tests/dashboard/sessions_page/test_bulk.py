@@ -398,7 +398,7 @@ def test_the_file_has_the_places_or_masks_them_with_the_address(server: Server, 
     with Presence.from_url(server.url, Settings(timeout=0.5, place_file=places)) as presence:
         session = presence.login("dana", ip="192.0.2.7").session
     [row] = csv.reader(io.StringIO(csv_export.csv(csv_export.SESSION_COLUMNS, [session], header=False)))
-    assert row[-7:] == ["FR", "'=1+1", "Net", "64500", "False", "False", "False"]
+    assert row[-8:] == ["FR", "'=1+1", "Net", "64500", "False", "False", "False", "False"]
     masked = csv_export.csv(csv_export.SESSION_COLUMNS, [session], header=False, masked=frozenset({"ip"}))
     [cells] = csv.reader(io.StringIO(masked))
     assert not {"FR", "'=1+1", "Net", "64500"} & {*cells}, "not in the text: an id may have these letters"
