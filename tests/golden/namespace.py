@@ -14,6 +14,7 @@ from tests.support.facade import P
 NAMESPACE: Final = "golden"
 SETTINGS: Final[dict[str, Any]] = {
     "namespace": NAMESPACE, "max_sessions": 3, "max_sessions_per_device": 2, "facets": ("plan",), "rotate_grace": 30,
+    "keep_sign_ins": 30,
 }  # fmt: skip
 """Of the client that makes the calls."""
 
@@ -50,6 +51,7 @@ def play(p: P) -> None:
     _end(p)
     _act(p)
     _rotate(p)
+    _fail(p)
 
 
 def _log_in(p: P) -> None:
@@ -118,6 +120,12 @@ def _rotate(p: P) -> None:
     p.rotate(old)
     p.set_now(now)
     assert not p.validate(old)
+
+
+def _fail(p: P) -> None:
+    """Secrets are counted, so the digest of a typed name is the same each time."""
+    for who, is_uid in (("ada", False), ("kim@example.com", False), ("dormant", True)):
+        p.login_failed(who, why="wrong_password", is_uid=is_uid, ip="192.0.2.1", app="shop")
 
 
 def _keys(raw: Any) -> Iterator[str]:
