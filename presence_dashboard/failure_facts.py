@@ -13,9 +13,9 @@ from presence_dashboard.roles import HIDDEN, Actor
 
 def address(failure: FailedLogin, actor: Actor) -> str | None:
     """The address with its place, hidden if the actor may not see it."""
-    if failure.ip and "ip" in actor.masked:
-        return HIDDEN
     where = failure.place.words if failure.place else ""
+    if (failure.ip or where) and "ip" in actor.masked:
+        return HIDDEN
     return f"{failure.ip} ({where})" if failure.ip and where else failure.ip or where or None
 
 

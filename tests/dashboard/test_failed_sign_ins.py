@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from presence_core import LoginRefused, Presence
+from presence_core import LoginRefused, Presence, Settings
 from presence_core.schema.failures import FAILURES
 from presence_dashboard import texts
 from presence_dashboard.roles import HIDDEN
 from presence_dashboard.texts import english
 from tests.dashboard.conftest import pick_row, table
+from tests.support.place_file import write_place_file
+from tests.support.servers import Server
 
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:120.0) Gecko/20100101 Firefox/120.0"
 SAFARI = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_1 like Mac OS X) AppleWebKit/605.1.15 Version/17.1 Mobile Safari/604.1"
@@ -106,3 +110,21 @@ def test_the_timeline_of_a_person_says_where_a_session_was_used_from(app: AppTes
     assert page.count("Used from elsewhere:") == 1
     assert "192.0.0.0/16" in page
     assert "198.51.0.0/16" in page
+
+
+def test_who_must_not_see_addresses_sees_none_and_no_place_or_rule(
+    app: AppTest, presence: Presence, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "viewer")
+    monkeypatch.setenv("PRESENCE_DASHBOARD_MASK", "name,ip")
+    places = str(write_place_file(tmp_path / "places.mmdb"))
+    with Presence.from_url(server.url, Settings(place_file=places, record_address="none")) as placed:
+        placed.login_failed("kim", why="wrong_password", is_uid=True, ip="192.0.2.7")
+    presence.add_block_rule(network="198.51.100.0/24", by="sue", reason="test", expected=0)
+    with pytest.raises(LoginRefused):
+        presence.login("kim", ip="198.51.100.7")
+    history(app)
+    assert set(table(app).column("ip")) == {HIDDEN}
+    assert set(table(app).column("rule")) == {"", HIDDEN}
+    for text in (shown(app), shown(person(app, "kim"))):
+        assert not [secret for secret in ("Lyon", "198.51.100", "192.0.2") if secret in text]

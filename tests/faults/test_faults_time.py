@@ -32,6 +32,8 @@ WALL = {
     "presence_core/web/backchannel_logout/receiver.py": "whether a provider's token is too old or from the future",
     "presence_core/web/jwt/ended_sessions.py": "how far back it reads ends: JWTs expire by the site's clock",
     "presence_core/web/your_devices/answers.py": "how long a form of the page may be sent",
+    "presence_core/web/your_devices/notice_page.py": "whether the link of a mail has lapsed: it is days old",
+    "presence_core/web/notices/mail.py": "the date in the header of a mail",
     "presence_core/web/webhooks/signing.py": "a webhook's stamp, which its receiver compares with a clock of its own",
 }
 """Modules that may read the machine's clock, and their purpose. None of them decides about a session by it."""

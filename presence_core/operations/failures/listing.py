@@ -15,6 +15,7 @@ from presence_core.models.failures import FailedLogin, FailedNetwork, last_failu
 from presence_core.operations.context import Context
 from presence_core.operations.cursors import make_cursor, read_cursor
 from presence_core.operations.failed_login_row import digests_of_names, kept_seconds
+from presence_core.operations.failures.record import may_be_uid
 from presence_core.operations.known_devices import need_keys
 from presence_core.operations.merged_lists import Entry, MergedLists, MergePart, ZsetPart, is_zset_position, scan, whole
 from presence_core.operations.search.people import Candidate, person_of, seen_recently
@@ -136,7 +137,8 @@ def _rows_of_person(
     yield from need_keys(ctx)
     names = yield from _names(ctx, uid)
     digests = digests_of_names(ctx.cache.device_keys, {uid, *names})
-    found = [(ctx.shard(uid), uid), *((ctx.shard(digest), f"\n{digest}") for digest in sorted(digests))]
+    found = [(ctx.shard(uid), uid)] if may_be_uid(uid) else []
+    found += [(ctx.shard(digest), f"\n{digest}") for digest in sorted(digests)]
     *replies, (seconds, _) = yield [
         *(command(key, "HGETALL", key, lenient=True) for key in (_rows_key(s, who) for s, who in found)),
         command(found[0][0].tag, "TIME"),
@@ -161,9 +163,7 @@ def _rows_of_person(
 
 def _names(ctx: Context, uid: str) -> Op[tuple[str, ...]]:
     """Name and aliases of a person who is online, or was recently."""
-    try:
-        check.uid(uid)
-    except InvalidArgument:
+    if not may_be_uid(uid):
         return ()
     for candidate in (yield from seen_recently(ctx, [Candidate(ctx.shard(uid), uid)])):
         person = yield from person_of(ctx, candidate)

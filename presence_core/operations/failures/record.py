@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Final, cast
 
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument
@@ -13,6 +13,9 @@ from presence_core.operations.known_devices import need_keys
 from presence_core.schema.failures import SiteFailure
 from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first
 from presence_core.scripts.failures import NOTE_FAILURE
+
+NO_UID: Final = "-"
+"""Looked for in place of a text that is no uid, and never changed."""
 
 
 @checked_first
@@ -34,9 +37,10 @@ def login_failed(
     address, place, reason = ctx.visitor.recorded(packed), ctx.place_of(packed), cast("SiteFailure", why)
     # Two calls, whoever it is: the time that they take tells no visitor whether there is such a person.
     failure = packed_failure(ctx, address, place, app_name, agent)
-    shard = ctx.shard(typed)
-    mode = "always" if is_uid else "known" if _may_be_uid(typed) else "never"
-    [reply] = yield [_call(ctx, shard, typed, (shard.failed, shard.failures(typed)), reason, failure, mode)]
+    is_possible = may_be_uid(typed)
+    uid, mode = typed if is_possible else NO_UID, "always" if is_uid else "known" if is_possible else "never"
+    shard = ctx.shard(uid)
+    [reply] = yield [_call(ctx, shard, uid, (shard.failed, shard.failures(uid)), reason, failure, mode)]
     digest = digests_of_names((ctx.cache.device_keys[0],), (typed,)).pop()
     failure = packed_failure(ctx, address, place, app_name, agent, name_kind(typed))
     shard = ctx.shard(digest)
@@ -51,7 +55,8 @@ def _call(
     return call_of(NOTE_FAILURE, keys, given_now=ctx.now, who=who, why=why, packed=failure, mode=mode)
 
 
-def _may_be_uid(typed: str) -> bool:
+def may_be_uid(typed: str) -> bool:
+    """Whether a typed text can be the uid of anyone."""
     try:
         return bool(check.uid(typed))
     except InvalidArgument:

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from presence_core import validation as check
 from presence_core.drive_generators import ClientCall, ClientCalls
-from presence_core.errors import Unavailable
+from presence_core.errors import CorruptData, Unavailable
 from presence_core.logs import fields
 from presence_core.models import Login, Session
 from presence_core.operations.sessions.request_tokens import logout_named
@@ -108,7 +108,7 @@ def login_failed_calls(
         yield lambda p: p.login_failed(
             who, why=why, is_uid=is_uid, ip=verdict.ip, user_agent=request.user_agent, app=app
         )
-    except Unavailable as error:
+    except (Unavailable, CorruptData) as error:
         log.warning("a failed sign-in was not recorded: %s", error, extra=fields(event="failure_not_recorded"))
 
 

@@ -98,7 +98,16 @@ def test_the_list_is_newest_first_in_pages_and_by_address_reason_and_time(p: P) 
 @every_topology
 def test_a_typed_text_is_kept_as_a_digest_and_found_again(bed: Bed) -> None:
     p = bed.connect()
-    for typed in ("Hunter2!", "hunter2!", "Kim@Example.ORG", "+33 6 12 34 56 78", "x" * 100_000, "a\nb\0", ""):
+    for typed in (
+        "Hunter2!",
+        "hunter2!",
+        "Kim@Example.ORG",
+        "+33 6 12 34 56 78",
+        "x" * 100_000,
+        "a\nb\0",
+        "",
+        "a\udfff",
+    ):
         _fail(p, typed, why="unknown_name", ip="203.0.113.9")
     everything = b" ".join(key + value for key, value in bed.dump().items()).lower()
     for secret in (b"hunter2", b"kim@example", b"12 34 56", b"xxxxxxxx"):
@@ -109,6 +118,7 @@ def test_a_typed_text_is_kept_as_a_digest_and_found_again(bed: Bed) -> None:
     assert [found.name_kind for found in p.failed_logins("kim@example.org").items] == ["email"]
     assert [found.name_kind for found in p.failed_logins("+33 6 12 34 56 78").items] == ["phone"]
     assert p.failed_logins("kim@example.com").items == []
+    assert len(p.failed_logins("a\udfff").items) == 1
 
 
 @every_topology

@@ -50,7 +50,7 @@ class Service:
     bed: Bed
     p: P
     app: Any
-    headers: dict[str, str] = field(default_factory=lambda: {"Authorization": "Bearer key.record+read+kick"})
+    headers: dict[str, str] = field(default_factory=lambda: {"Authorization": "Bearer key.record+read+failures+kick"})
     cookies: httpx.Cookies = field(default_factory=httpx.Cookies)
     base: str = "http://localhost"
     peer: str = "127.0.0.1"
