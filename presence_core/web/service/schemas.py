@@ -198,9 +198,7 @@ class FailureBody(Body):
 
     who: str = Field(description="the uid, or the text as it was typed. Never a password")
     why: SiteFailure
-    is_uid: bool = Field(
-        False, description="it is the uid of an account, also if its user was never here"
-    )
+    is_uid: bool = Field(False, description="it is the uid of an account, also if its user was never here")
     ip: Described = None
     user_agent: Described = None
     app: Described = None
