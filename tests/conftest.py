@@ -339,8 +339,8 @@ def bed(request: pytest.FixtureRequest, servers: Servers, loop: EventLoop) -> It
     made.close()
     raw = made.raw
     size = raw.dbsize(target_nodes="primaries") if made.is_cluster else raw.dbsize()
-    if (sum(size.values()) if isinstance(size, dict) else size) > 20_000:
-        raw.flushall(target_nodes="primaries") if made.is_cluster else raw.flushall()  # a large test has left many keys
+    if (sum(size.values()) if isinstance(size, dict) else size) > 2_000:
+        raw.flushall(target_nodes="primaries") if made.is_cluster else raw.flushall()  # SCAN reads those of all tests
 
 
 @pytest.fixture(params=["sync", "async"])

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from presence_core import AsyncPresence, Login, SessionFilter, Settings, Unavailable
-from tests.conftest import Bed, every_topology, on
+from tests.conftest import Bed, on
 from tests.support.facade import EventLoop
 from tests.support.fair_clock import PATIENT
 from tests.support.faults.proxy import Proxy
@@ -56,7 +56,7 @@ def connections(bed: Bed) -> int:
     return len(bed.raw.client_list(_type="normal")) - 1
 
 
-@every_topology
+@on("redis7-async", "cluster-async", soak=("valkey-async", "sentinel-async"))
 @pytest.mark.parametrize("in_flight", [256, 5_000])
 def test_no_validation_fails_for_want_of_a_connection(bed: Bed, in_flight: int) -> None:
     async def main() -> None:
@@ -409,7 +409,7 @@ async def kick_among_validations(presence: AsyncPresence, other: AsyncPresence, 
         await asyncio.gather(*visits)
 
 
-@every_topology
+@on("redis7-async", "cluster-async", soak=("valkey-async", "sentinel-async"))
 def test_after_a_kick_has_returned_no_later_validation_passes_among_hundreds(bed: Bed) -> None:
     async def main() -> None:
         async with connect(bed) as presence, connect(bed) as other:
