@@ -180,7 +180,10 @@ def _of_replication(node: NodeHealth, settings: Settings) -> Iterator[Finding]:
         yield Finding("error", "replication", text, "Connect to the master.")
     elif node.replicas is not None and node.replicas_online is not None:
         missing = node.replicas - node.replicas_online
-        if missing:
+        if node.is_fenced and not node.replicas_online:
+            text = "min-replicas-to-write is set, but no replica is online: logins and kicks are refused."
+            yield Finding("error", "replication", text, "Start a replica, or check its log.")
+        elif missing:
             text = f"{missing} of {node.replicas} replicas are not online."
             yield Finding("warning", "replication", text, "Check their logs.")
         else:

@@ -255,6 +255,14 @@ def test_a_master_behind_sentinel_without_fencing_is_an_error(bed: Bed, p: P, ra
 
 
 @on("valkey-sync")
+def test_a_master_that_refuses_writes_without_a_replica_is_an_error(p: P, raw: Any) -> None:
+    p.login("ada")
+    with configured(raw, min_replicas_to_write="1"):
+        assert "no replica is online: logins and kicks are refused" in said(p.health(), "replication")
+        assert levels(p.health(), "replication") == ["error"]
+
+
+@on("valkey-sync")
 def test_a_clock_that_is_wrong_is_a_note(p: P) -> None:
     transport = p._transport
 
