@@ -14,7 +14,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.capacity.prices import HOURS, SERVICES
+from benchmarks.capacity.prices import HOURS, SERVICES, Service
 from benchmarks.report import RESULTS, TABLES, markdown, replace_part
 from benchmarks.soak.run import STORED
 from presence_core import Settings
@@ -235,37 +235,54 @@ def _checked() -> Iterator[str]:
     )  # fmt: skip
 
 
+def _summary(runs: list[Run]) -> Iterator[str]:
+    """What a reader of the page decides by: masters, memory, and the money of the first service."""
+    service = SERVICES[0]
+    rows = []
+    for way, act in WAYS.items():
+        for count in SIZES:
+            need = needs(runs, count, act)
+            _, nodes, dollars = _cheapest(runs, count, act, service)
+            rows.append((_size(count), way, f"{need['cores']:,.1f}", f"{need['memory_gb'] + need['offline_gb']:,.0f}",
+                         f"**{need['masters']:.0f}**", f"{need['shards']:.0f}", nodes, dollars))  # fmt: skip
+    head = ("online", "seen by", "cores", "GB", "masters", "shards", "nodes to rent", "a month")
+    yield from markdown(head, rows)
+    yield f"Rented: {service.title}. Source: {service.source}."
+
+
+def _cheapest(runs: list[Run], size: int, act: str, service: Service) -> tuple[str, str, str]:
+    """The cheapest node type of a service, how many, and dollars a month, with one replica for each master."""
+    masters = {node: needs(runs, size, act, node.gb * FULL)["masters"] for node in service.nodes}
+    cheapest = min(masters, key=lambda node: masters[node] * node.dollars)
+    count = 2 * masters[cheapest]
+    beyond = f"; a cluster has at most {service.most_nodes}" if count > service.most_nodes else ""
+    return cheapest.name, f"{count:,.0f}{beyond}", f"**${count * cheapest.dollars * HOURS:,.0f}**"
+
+
 def _money(runs: list[Run]) -> Iterator[str]:
-    """The cheapest node type of each service, with one replica for each master."""
+    """The cheapest node type of each service."""
     yield "### Money a month"
     yield ""
     for service in SERVICES:
         nodes = ", ".join(f"{node.name} ({node.gb:g} GB for data) ${node.dollars:g}" for node in service.nodes)
         yield f"**{service.title}**, an hour: {nodes}. Source: {service.source}."
         yield ""
-        rows = []
-        for way, act in WAYS.items():
-            for size in SIZES:
-                masters = {node: needs(runs, size, act, node.gb * FULL)["masters"] for node in service.nodes}
-                cheapest = min(masters, key=lambda node: masters[node] * node.dollars)
-                count = 2 * masters[cheapest]
-                beyond = f"; a cluster has at most {service.most_nodes}" if count > service.most_nodes else ""
-                rows.append((_size(size), way, cheapest.name, f"{count:,.0f}{beyond}",
-                             f"**${count * cheapest.dollars * HOURS:,.0f}**"))  # fmt: skip
+        rows = [(_size(size), way, *_cheapest(runs, size, act, service)) for way, act in WAYS.items() for size in SIZES]
         yield from markdown(("online", "seen by", "node type", "nodes, half of them replicas", "a month"), rows)
 
 
 def derived() -> str:
-    """The generated part of the page: what is needed, and the money."""
-    runs = _runs("valkey")
-    return "\n".join([*_needed(runs), *_money(runs)])
+    """The generated part of the page."""
+    return "\n".join(_summary(_runs("valkey")))
 
 
 def measured() -> str:
-    """The runs behind it, and the comparison with a whole site."""
+    """All that is needed, the money, the runs behind it, and the comparison with a whole site."""
     found = [line for server in ("valkey", "redis") if (runs := _runs(server)) for line in _measured(server, runs)]
-    redis = _runs("redis")
-    return "\n".join([*_checked(), *(_needed(redis) if redis else ()), *found])
+    valkey, redis = _runs("valkey"), _runs("redis")
+    return "\n".join(
+        [*_checked(), *_needed(valkey), *(_needed(redis) if redis else ()), *_money(valkey), *found]
+    )  # fmt: skip
 
 
 def main(argv: Sequence[str]) -> int:
