@@ -29,8 +29,8 @@ AddressOf = Callable[[str], tuple[str, str | None] | None]
 """uid → the user's mail address and language, as the site has them; None: no mail."""
 
 Send = Callable[[NoticeMail], object]
-"""Sends a mail. Raises NotSent if nothing was sent and it may be tried again, Refused if it need not be. After any
-other error the mail may have been sent, so it is not sent again."""
+"""Sends a mail. Raises NotSent if nothing was sent and it may be tried again, Refused if there is no such address.
+After any other error the mail may have been sent, so it is not sent again."""
 
 BATCH: Final = 200
 """Events that are read at a time, and users who are looked at."""
@@ -38,6 +38,15 @@ BATCH: Final = 200
 FIRST_PAUSE: Final = 5.0
 MOST_PAUSE: Final = 60.0
 """Seconds between two tries while the mail server takes nothing: twice as long each time."""
+
+MOST_WAIT: Final = 3600.0
+"""Seconds between two tries of a mail where others may be taken: first ``MOST_PAUSE``, then twice as long each time."""
+
+IN_A_ROW: Final = 3
+"""So many tries in a row that sent nothing: the server, or a function of the site, fails for all."""
+
+REMEMBERED: Final = 10_000
+"""Notices that a sender remembers."""
 
 TURN_SECONDS: Final = 10.0
 """How often a sender that has nothing to report notes that it runs."""
@@ -95,6 +104,9 @@ class NoticeSender:
         self._unfinished: list[tuple[Notice, str, str, int]] = []  # what Redis could not be told yet
         self._cursor = ""
         self._failure: str | None = None  # why nothing can be sent
+        self._not_taken = 0  # mails in a row
+        self._has_sent = False
+        self._tries: dict[str, int] = {}  # of notices that were not taken, the oldest first
         self._noted: tuple[str | None, float] = (None, float("-inf"))
         self._pause, self._resume_at = 0.0, 0.0
         self._redis = OutageLog(
@@ -207,6 +219,9 @@ class NoticeSender:
         except NotSent as error:
             return self._put_back(notice, claim, error)
         except Refused as error:
+            if not self._has_sent or self._not_taken + 1 >= IN_A_ROW:  # it may refuse every address
+                return self._put_back(notice, claim, NotSent(str(error), only_this=True))
+            self._not_taken += 1
             log.warning("a notice was refused: %s", error, extra=fields(event="notice_refused", notice=notice.id))
             return self._finish(notice, claim, "refused")
         except Exception as error:
@@ -236,20 +251,31 @@ class NoticeSender:
 
     def _put_back(self, notice: Notice, claim: Claim, error: NotSent) -> bool:
         """Nothing was sent: it is tried again later, and if the server takes nothing, all others too."""
-        pause = MOST_PAUSE
-        if not error.only_this:
+        self._not_taken += 1
+        if not error.only_this or self._not_taken >= IN_A_ROW:
             if self._failure is None:
                 log.warning("notices wait: %s", error, extra=fields(event="notices_wait", error=str(error)))
             self._failure = str(error)
-            self._pause = pause = min(MOST_PAUSE, 2 * self._pause or FIRST_PAUSE)
-            self._resume_at = time.monotonic() + pause
-        self._finish(notice, claim, "waiting", round(pause))
-        return error.only_this
+        goes_on = error.only_this and self._not_taken % IN_A_ROW > 0
+        if not goes_on:
+            self._pause = min(MOST_PAUSE, 2 * self._pause or FIRST_PAUSE)
+            self._resume_at = time.monotonic() + self._pause
+        self._finish(notice, claim, "waiting", round(self._wait_of(notice) if error.only_this else self._pause))
+        return goes_on
+
+    def _wait_of(self, notice: Notice) -> float:
+        """Seconds until a notice is tried again."""
+        tries = self._tries.pop(notice.id, 0)
+        self._tries[notice.id] = tries + 1
+        if len(self._tries) > REMEMBERED:
+            del self._tries[next(iter(self._tries))]
+        return min(MOST_WAIT, MOST_PAUSE * float(1 << min(tries, 20)))
 
     def _works(self) -> None:
         if self._failure is not None:
             log.info("notices are sent again", extra=fields(event="notices_restored"))
         self._failure, self._pause = None, 0.0
+        self._not_taken, self._has_sent = 0, True
 
     def _finish(self, notice: Notice, claim: Claim, state: str, pause: int = 0) -> bool:
         """Note how it went; later, if Redis is away now."""

@@ -237,7 +237,7 @@ def test_a_user_without_an_address_gets_no_mail_and_aliases_are_never_used(p: P,
 
 @on("valkey-sync")
 def test_a_recipient_that_the_server_refuses_delays_no_other(p: P, mails: MailServer) -> None:
-    answers = {"ada@mail.example": "550 no such user", "eve@mail.example": "451 greylisted"}
+    answers = {"ada@mail.example": "550 5.1.1 no such user", "eve@mail.example": "451 greylisted"}
     mails.on_rcpt = answers.get
     with sending(p, mails.send):
         for uid in ("ada", "eve", "bob"):
@@ -246,6 +246,71 @@ def test_a_recipient_that_the_server_refuses_delays_no_other(p: P, mails: MailSe
         assert (mails.recipients, p.notices().waiting) == (["bob@mail.example"], 1)
         del answers["eve@mail.example"]
         until(lambda: p.notices().counts["sent"] == 2)
+
+
+@on("valkey-sync")
+@pytest.mark.parametrize(
+    ("step", "answer", "status"),
+    [
+        ("rcpt", "554 5.7.1 relay access denied", "status 554 5.7.1"),
+        ("rcpt", "550 relay not permitted", "status 550"),
+        ("rcpt", "451 4.3.0 local error", "status 451 4.3.0"),
+        ("data", "554 message rejected: email address is not verified", "status 554"),
+        ("rcpt", "530 5.7.0 authentication required", "status 530 5.7.0"),
+    ],
+)  # fmt: skip
+def test_a_server_that_takes_no_mail_of_anyone_loses_none_and_health_says_so(
+    p: P, mails: MailServer, step: str, answer: str, status: str
+) -> None:
+    setattr(mails, f"on_{step}", lambda *given: answer)
+    uids = [f"u{number}" for number in range(4)]
+    with sending(p, mails.send):
+        for uid in uids:
+            new_device(p, uid)
+        until(lambda: p.notices().failing_since)
+        assert p.notices().failure == status
+        [finding] = [found for found in p.health().findings if found.subject == "notices"]
+        assert (finding.level, status in finding.text) == ("warning", True)
+        setattr(mails, f"on_{step}", lambda *given: None)
+        until(lambda: p.notices().counts["sent"] == len(uids))
+        until(lambda: p.notices().failing_since is None)
+    assert sorted(mails.recipients) == [f"{uid}@mail.example" for uid in uids]
+
+
+@on("valkey-sync")
+def test_a_server_that_begins_to_refuse_everyone_is_noticed_after_three_mails(p: P, mails: MailServer) -> None:
+    with sending(p, mails.send):
+        new_device(p, "ada")
+        until(lambda: p.notices().counts["sent"] == 1)
+        mails.on_rcpt = lambda address: "550 relay not permitted"
+        for number in range(5):
+            new_device(p, f"u{number}")
+        until(lambda: p.notices().failing_since)
+        mails.on_rcpt = lambda address: None
+        until(lambda: p.notices().waiting == 0)
+    assert p.notices().counts["refused"] == 2
+    assert len(mails.recipients) == 4
+
+
+@on("valkey-sync")
+def test_a_notice_that_is_refused_for_now_waits_longer_each_time(p: P, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sender, "MOST_PAUSE", 60)
+    tries: list[float] = []
+
+    def not_now(mail: NoticeMail) -> None:
+        tries.append(time.time())
+        raise NotSent("later", only_this=True)
+
+    p.freeze()
+    with sending(p, not_now):
+        new_device(p)
+        for minutes in (1, 2, 4, 8, 16, 32, 60, 60):
+            until(lambda: tries and p.notices_of("ada")[0].state == "waiting")
+            report = p.notices()
+            assert report.oldest is not None
+            assert (report.oldest - report.as_of).total_seconds() == 60 * minutes
+            tries.clear()
+            p.advance(60 * minutes)
 
 
 @on("valkey-sync")
