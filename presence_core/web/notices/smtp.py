@@ -49,6 +49,8 @@ class SmtpServer:
             raise InvalidArgument("url", URL_RULE)
         self._port = port or PORTS[self._scheme]
         self._user, self._password = unquote(parts.username or ""), unquote(parts.password or "")
+        if not (self._user + self._password).isascii():
+            raise InvalidArgument("url", "must have a user and a password in ASCII: Python's smtplib sends no others")
         self._sender = check_sender(sender)
         self._timeout = check.duration("timeout", timeout, 0.1, 60)
 
@@ -57,7 +59,10 @@ class SmtpServer:
 
     def __call__(self, mail: NoticeMail) -> None:
         """Give a mail to the server. Returns once the server has taken it."""
-        content = mail.message(self._sender).as_bytes(policy=SMTP.clone(cte_type="7bit"))
+        try:
+            content = mail.message(self._sender).as_bytes(policy=SMTP.clone(cte_type="7bit"))
+        except Exception as error:
+            raise NotSent(type(error).__name__, only_this=True) from error
         server = self._connect()
         try:
             self._name_recipient(server, mail.to)
@@ -78,7 +83,7 @@ class SmtpServer:
             server.ehlo_or_helo_if_needed()
             if self._user:
                 server.login(self._user, self._password)
-        except (OSError, smtplib.SMTPException) as error:
+        except Exception as error:
             raise NotSent(_words(error)) from None
         return server
 
@@ -89,6 +94,8 @@ class SmtpServer:
             if code != 250:
                 raise NotSent(_status(code, answer))
             code, answer = server.rcpt(to)
+        except UnicodeError as error:  # of an address that a site has put into the mail
+            raise NotSent(type(error).__name__, only_this=True) from None
         except (OSError, smtplib.SMTPException) as error:
             raise NotSent(_words(error)) from None
         if code in (250, 251):
@@ -104,12 +111,13 @@ def _give(server: smtplib.SMTP, content: bytes) -> None:
     raises an error that is not NotSent."""
     try:
         code, answer = server.docmd("DATA")
+        if code != 354:
+            raise _not_taken(code, answer)
+        # In one call: if it fails, the server has not got the dot at the end.
+        dotted = re.sub(rb"(?m)^\.", b"..", content)
+        server.send(dotted + (b".\r\n" if content.endswith(b"\r\n") else b"\r\n.\r\n"))
     except (OSError, smtplib.SMTPException) as error:
         raise NotSent(_words(error)) from None
-    if code != 354:
-        raise _not_taken(code, answer)
-    server.send(re.sub(rb"(?m)^\.", b"..", content))
-    server.send(b".\r\n" if content.endswith(b"\r\n") else b"\r\n.\r\n")
     code, answer = server.getreply()
     if code != 250:
         raise _not_taken(code, answer)
