@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import logging
 import threading
 import time
@@ -54,6 +55,10 @@ TURN_SECONDS: Final = 10.0
 log = logging.getLogger(__name__)
 
 
+class _HookFailed(Exception):
+    """A function of the site has raised an error of ours, which would read as one of Redis."""
+
+
 class NoticeSender:
     """``with NoticeSender(presence, link=…, address_of=…, send=SmtpServer(…), site="Shop"): …`` runs it in a thread.
 
@@ -93,6 +98,7 @@ class NoticeSender:
         for name, hook in (("address_of", address_of), ("send", send)):
             if not callable(hook):
                 raise InvalidArgument(name, "must be a function", "wrong_type")
+            check.plain_function(name, hook)
         self._presence, self._link = presence, link
         self._address_of, self._send_mail = address_of, send
         self._site = check.plain_text("site", site, 100, "must be text of 1 to 100 bytes: the name of your site")
@@ -211,11 +217,11 @@ class NoticeSender:
             raise
         except Exception as error:  # of the site's hook
             log.exception("a notice could not be written", extra=fields(event="notice_failed", notice=notice.id))
-            return self._put_back(notice, claim, NotSent(type(error).__name__, only_this=True))
+            return self._put_back(notice, claim, NotSent(_words(error), only_this=True))
         if mail is None:
             return self._finish(notice, claim, "skipped")
         try:
-            self._send_mail(mail)
+            self._give(mail)
         except NotSent as error:
             return self._put_back(notice, claim, error)
         except Refused as error:
@@ -231,13 +237,22 @@ class NoticeSender:
         self._works()
         return self._finish(notice, claim, "sent")
 
+    def _give(self, mail: NoticeMail) -> None:
+        result = self._send_mail(mail)
+        try:
+            check.not_awaitable("send", result)
+        except InvalidArgument as error:
+            if inspect.iscoroutine(result):  # nothing of it has run
+                raise NotSent(_words(error)) from None
+            raise
+
     def _write(self, notice: Notice) -> NoticeMail | None:
         """The mail; None if there is none to send: no address, or nothing is known of the session any more."""
         ref = f"{notice.uid}:{notice.session_id}"
         record: Session | Ended | None = self._presence.sessions_among([ref]).get(ref)
         if record is None or record.on_behalf_by is not None:
             return None
-        found = self._address_of(notice.uid)
+        found = self._ask_address(notice.uid)
         if found is None:
             return None
         address, language = found
@@ -248,6 +263,15 @@ class NoticeSender:
         is_live = isinstance(record, Session)
         link = self._link.make(notice.uid, notice.session_id, notice.at) if is_live else None
         return write_mail(notice, record, to, language, self._site, link, self._link.days)
+
+    def _ask_address(self, uid: str) -> tuple[str, str | None] | None:
+        """The address and language that the site has. Its errors are no errors of Redis."""
+        try:
+            found = self._address_of(uid)
+            check.not_awaitable("address_of", found)
+        except PresenceError as error:
+            raise _HookFailed(_words(error)) from error
+        return found
 
     def _put_back(self, notice: Notice, claim: Claim, error: NotSent) -> bool:
         """Nothing was sent: it is tried again later, and if the server takes nothing, all others too."""
@@ -308,6 +332,13 @@ def check_kinds(kinds: object) -> frozenset[EventKind]:
     if not chosen or not all(kind in KINDS for kind in chosen):
         raise InvalidArgument("kinds", "must be some of " + ", ".join(KINDS), "not_a_choice")
     return frozenset(chosen)
+
+
+def _words(error: Exception) -> str:
+    """What failed, without the error's own words: they may name the user."""
+    if isinstance(error, InvalidArgument):
+        return f"{error.field} {error.rule}"
+    return str(error) if isinstance(error, _HookFailed) else type(error).__name__
 
 
 def _is_ref(event: Event) -> bool:

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -236,6 +237,18 @@ def test_a_user_without_an_address_gets_no_mail_and_aliases_are_never_used(p: P,
 
 
 @on("valkey-sync")
+def test_an_address_with_dots_in_a_row_gets_its_mail(p: P, mails: MailServer) -> None:
+    """Japanese mobile providers gave out such addresses."""
+    found = {"ada": "a..b@docomo.example", "eve": "eve.@docomo.example"}
+    with sending(p, mails.send, address_of=lambda uid: (found[uid], "ja")):
+        for uid in found:
+            new_device(p, uid)
+        until(lambda: p.notices().counts["sent"] == 2)
+    assert sorted(mails.recipients) == sorted(found.values())
+    assert sorted(mail["To"] for mail in mails.mails) == sorted(found.values())
+
+
+@on("valkey-sync")
 def test_a_recipient_that_the_server_refuses_delays_no_other(p: P, mails: MailServer) -> None:
     answers = {"ada@mail.example": "550 5.1.1 no such user", "eve@mail.example": "451 greylisted"}
     mails.on_rcpt = answers.get
@@ -405,6 +418,41 @@ def test_nothing_that_a_visitor_wrote_makes_a_link_or_a_header(p: P, mails: Mail
         assert re.search(r"[\u200e\u200f\u202a-\u202e\u2066-\u2069]", text + html) is None
         assert len(re.findall("<a ", html)) == 1
         assert "12 34" not in text + html
+
+
+async def answers_later(*given: Any) -> None:
+    """A hook that the sender would have to await."""
+
+
+class AnswersLater:
+    async def __call__(self, *given: Any) -> None: ...
+
+
+@pytest.mark.parametrize("hook", [answers_later, AnswersLater(), partial(answers_later, 1)])
+@pytest.mark.parametrize("name", ["address_of", "send"])
+def test_a_hook_that_must_be_awaited_is_refused_in_a_sentence(anywhere: Bed, name: str, hook: Any) -> None:
+    options: dict[str, Any] = {"link": LINK, "address_of": dict.get, "send": print, "site": "Shop"}
+    with Presence.from_url("redis://127.0.0.1:1") as presence, pytest.raises(InvalidArgument) as refused:
+        NoticeSender(presence, **options | {name: hook})
+    assert str(refused.value) == f"{name} must be a plain function: async functions are not awaited."
+
+
+@on("valkey-sync")
+def test_a_mail_that_would_have_to_be_awaited_is_not_counted_as_sent(p: P) -> None:
+    with sending(p, lambda mail: answers_later(mail)):
+        new_device(p)
+        until(lambda: p.notices().failing_since)
+    assert p.notices().failure == "send must be a plain function: async functions are not awaited"
+    assert (p.notices().counts["sent"], p.notices().counts["unsure"], p.notices().waiting) == (0, 0, 1)
+
+
+@on("valkey-sync")
+def test_an_address_that_would_have_to_be_awaited_sends_nothing(p: P, mails: MailServer) -> None:
+    with sending(p, mails.send, address_of=lambda uid: answers_later(uid)):
+        new_device(p)
+        until(lambda: p.notices().failing_since)
+    assert p.notices().failure == "address_of must be a plain function: async functions are not awaited"
+    assert (mails.mails, p.notices().waiting) == ([], 1)
 
 
 def test_wrong_options_are_refused_in_a_sentence(anywhere: Bed) -> None:
