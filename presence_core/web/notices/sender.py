@@ -9,7 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from presence_core import validation as check
 from presence_core.client import Presence
@@ -25,6 +25,8 @@ from presence_core.web.notices.link import NoticeLink
 from presence_core.web.notices.mail import NoticeMail, NotSent, Refused, ascii_address, write_mail
 
 __all__ = ["AddressOf", "NoticeSender", "Send"]
+
+T = TypeVar("T")
 
 AddressOf = Callable[[str], tuple[str, str | None] | None]
 """uid → the user's mail address and language, as the site has them; None: no mail."""
@@ -112,7 +114,8 @@ class NoticeSender:
         self._failure: str | None = None  # why nothing can be sent
         self._not_taken = 0  # mails in a row
         self._has_sent = False
-        self._tries: dict[str, int] = {}  # of notices that were not taken, the oldest first
+        self._tries: dict[str, int] = {}  # of notices that were not taken
+        self._done: dict[str, str] = {}  # the states of notices that are never sent again
         self._noted: tuple[str | None, float] = (None, float("-inf"))
         self._pause, self._resume_at = 0.0, 0.0
         self._redis = OutageLog(
@@ -210,6 +213,8 @@ class NoticeSender:
 
     def _send(self, notice: Notice, claim: Claim) -> bool:
         """Send a notice that was claimed. False: nothing can be sent now."""
+        if notice.id in self._done:  # Redis has started from an older snapshot
+            return self._finish(notice, claim, self._done[notice.id])
         try:
             mail = self._write(notice)
         except PresenceError:
@@ -289,10 +294,8 @@ class NoticeSender:
 
     def _wait_of(self, notice: Notice) -> float:
         """Seconds until a notice is tried again."""
-        tries = self._tries.pop(notice.id, 0)
-        self._tries[notice.id] = tries + 1
-        if len(self._tries) > REMEMBERED:
-            del self._tries[next(iter(self._tries))]
+        tries = self._tries.get(notice.id, 0)
+        _remember(self._tries, notice.id, tries + 1)
         return min(MOST_WAIT, MOST_PAUSE * float(1 << min(tries, 20)))
 
     def _works(self) -> None:
@@ -305,6 +308,7 @@ class NoticeSender:
         """Note how it went; later, if Redis is away now."""
         if state != "waiting":
             self._counts[state] += 1
+            _remember(self._done, notice.id, state)
         self._unfinished.append((notice, claim.token, state, pause))
         self._finish_again()
         return True
@@ -332,6 +336,13 @@ def check_kinds(kinds: object) -> frozenset[EventKind]:
     if not chosen or not all(kind in KINDS for kind in chosen):
         raise InvalidArgument("kinds", "must be some of " + ", ".join(KINDS), "not_a_choice")
     return frozenset(chosen)
+
+
+def _remember(memory: dict[str, T], name: str, value: T) -> None:
+    memory.pop(name, None)
+    memory[name] = value  # the latest at the end
+    if len(memory) > REMEMBERED:
+        del memory[next(iter(memory))]
 
 
 def _words(error: Exception) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 
 from presence_core import InvalidArgument, Presence, Settings, Unavailable
 from presence_core.operations.notices import queue
@@ -501,3 +502,31 @@ def test_when_redis_dies_while_a_mail_is_sent_it_is_sent_once_and_what_follows_i
             until(lambda: len(mails.mails) == 2)
             until(lambda: [notice.state for notice in p.notices_of("ada")] == ["sent"])
         assert mails.recipients == ["ada@mail.example", "eve@mail.example"]
+
+
+def test_after_a_restart_from_an_older_snapshot_nothing_is_sent_a_second_time(
+    mails: MailServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender, "REMEMBERED", 2)
+    mails.on_rcpt = {"bob@mail.example": "550 5.1.1 no such user"}.get
+    binary = valkey_binary() or redis_binary() or missing("any Redis server")
+    with (
+        Server.start(binary, tmp_path) as server,
+        Presence.from_url(server.url, Settings(timeout=1)) as p,
+        redis.Redis.from_url(server.url) as raw,
+    ):
+        with sending(p, mails.send) as running:
+            new_device(p, "eve")
+            until(lambda: p.notices().counts["sent"] == 1)
+            running.close()
+            new_device(p, "ada")
+            new_device(p, "bob")
+            raw.save()
+            running.start()
+            until(lambda: (p.notices().counts["sent"], p.notices().counts["refused"]) == (2, 1))
+            server.kill()
+            server.restart()
+            until(lambda: (p.notices().counts["sent"], p.notices().counts["refused"]) == (2, 1))
+            assert [p.notices_of(uid)[0].state for uid in ("ada", "bob")] == ["sent", "refused"]
+            assert len(running._done) == 2, "the memory is bounded"
+        assert mails.recipients == ["eve@mail.example", "ada@mail.example"]
