@@ -26,6 +26,7 @@ from presence_core.web.notices.mail import NoticeMail, NotSent, Refused, ascii_a
 
 __all__ = ["AddressOf", "NoticeSender", "Send"]
 
+A = TypeVar("A")
 T = TypeVar("T")
 
 AddressOf = Callable[[str], tuple[str, str | None] | None]
@@ -51,6 +52,9 @@ IN_A_ROW: Final = 3
 REMEMBERED: Final = 10_000
 """Notices that a sender remembers."""
 
+CLOSE_SECONDS: Final = 30.0
+"""How long ``close`` waits for a mail that is being sent."""
+
 TURN_SECONDS: Final = 10.0
 """How often a sender that has nothing to report notes that it runs."""
 
@@ -58,7 +62,8 @@ log = logging.getLogger(__name__)
 
 
 class _HookFailed(Exception):
-    """A function of the site has raised an error of ours, which would read as one of Redis."""
+    """A function of the site has raised an error of ours, which would read as one of Redis; or SystemExit or the like,
+    which would end the thread."""
 
 
 class NoticeSender:
@@ -149,17 +154,25 @@ class NoticeSender:
 
     def start(self) -> None:
         """Run in a daemon thread."""
-        if self._thread is None or not self._thread.is_alive():
-            self._stopping.clear()
+        self._stopping.clear()
+        if not self.is_running:
             self._thread = threading.Thread(target=self.run, name="presence-notices", daemon=True)
             self._thread.start()
 
     def close(self) -> None:
-        """Stop. A mail that is being sent is finished first; what waits stays in the queue."""
+        """Stop. A mail that is being sent is finished first; what waits stays in the queue. After 30 seconds it is left
+        to the thread, which ends with the process, or with that mail."""
         self._stopping.set()
         if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+            self._thread.join(CLOSE_SECONDS)
+            if self._thread.is_alive():
+                extra = fields(event="notices_hang")
+                log.error("the sender of notices has not stopped: address_of or send hangs", extra=extra)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its thread runs."""
+        return self._thread is not None and self._thread.is_alive()
 
     def __enter__(self) -> Self:
         self.start()
@@ -243,7 +256,7 @@ class NoticeSender:
         return self._finish(notice, claim, "sent")
 
     def _give(self, mail: NoticeMail) -> None:
-        result = self._send_mail(mail)
+        result = _call(self._send_mail, mail)
         try:
             check.not_awaitable("send", result)
         except InvalidArgument as error:
@@ -272,7 +285,7 @@ class NoticeSender:
     def _ask_address(self, uid: str) -> tuple[str, str | None] | None:
         """The address and language that the site has. Its errors are no errors of Redis."""
         try:
-            found = self._address_of(uid)
+            found = _call(self._address_of, uid)
             check.not_awaitable("address_of", found)
         except PresenceError as error:
             raise _HookFailed(_words(error)) from error
@@ -336,6 +349,16 @@ def check_kinds(kinds: object) -> frozenset[EventKind]:
     if not chosen or not all(kind in KINDS for kind in chosen):
         raise InvalidArgument("kinds", "must be some of " + ", ".join(KINDS), "not_a_choice")
     return frozenset(chosen)
+
+
+def _call(hook: Callable[[A], T], given: A) -> T:
+    """The result of a function of the site."""
+    try:
+        return hook(given)
+    except (Exception, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        raise _HookFailed(type(error).__name__) from error
 
 
 def _remember(memory: dict[str, T], name: str, value: T) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -24,6 +26,7 @@ from presence_core.web.notices.sender import NoticeSender
 from presence_core.web.notices.smtp import SmtpServer
 from tests.conftest import Bed, on
 from tests.support.facade import P
+from tests.support.fair_clock import PATIENT
 from tests.support.place_file import write_place_file
 from tests.support.programs.webhook_receiver import until
 from tests.support.servers import KEEPS_ALL, Server, missing, redis_binary, valkey_binary
@@ -502,6 +505,62 @@ def test_when_redis_dies_while_a_mail_is_sent_it_is_sent_once_and_what_follows_i
             until(lambda: len(mails.mails) == 2)
             until(lambda: [notice.state for notice in p.notices_of("ada")] == ["sent"])
         assert mails.recipients == ["ada@mail.example", "eve@mail.example"]
+
+
+@on("valkey-sync")
+@pytest.mark.parametrize("error", [Unavailable("away"), InvalidArgument("uid", "must be text"), SystemExit()])
+def test_an_error_of_the_site_s_function_stops_no_other_mail(p: P, mails: MailServer, error: BaseException) -> None:
+    def address_of(uid: str) -> tuple[str, str]:
+        if uid == "ada":
+            raise error
+        return f"{uid}@mail.example", "en"
+
+    with sending(p, mails.send, address_of=address_of):
+        for uid in ("ada", "eve", "bob"):
+            new_device(p, uid)
+        until(lambda: p.notices().counts["sent"] == 2)
+        until(lambda: p.notices_of("ada")[0].state == "waiting")
+    assert sorted(mails.recipients) == ["bob@mail.example", "eve@mail.example"]
+
+
+@on("valkey-sync")
+def test_an_exit_in_the_site_s_send_stops_no_other_mail(p: P) -> None:
+    tries: list[str] = []
+
+    def leave(mail: NoticeMail) -> None:
+        tries.append(mail.to)
+        sys.exit(1)
+
+    with sending(p, leave):
+        new_device(p, "ada")
+        new_device(p, "eve")
+        until(lambda: p.notices().counts["unsure"] == 2)
+    assert sorted(tries) == ["ada@mail.example", "eve@mail.example"]
+
+
+@on("valkey-sync")
+def test_a_send_that_hangs_does_not_keep_the_site_from_stopping(
+    p: P, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sender, "CLOSE_SECONDS", 0.1)
+    hangs, goes_on = threading.Event(), threading.Event()
+
+    def hang(mail: NoticeMail) -> None:
+        hangs.set()
+        goes_on.wait(PATIENT)
+
+    running = sending(p, hang)
+    running.start()
+    new_device(p)
+    assert hangs.wait(PATIENT)
+    try:
+        running.close()
+        assert running.is_running
+        assert "the sender of notices has not stopped: address_of or send hangs" in caplog.text
+    finally:
+        goes_on.set()
+    until(lambda: not running.is_running)
+    assert p.notices_of("ada")[0].state == "sent"
 
 
 def test_after_a_restart_from_an_older_snapshot_nothing_is_sent_a_second_time(
