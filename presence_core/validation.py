@@ -5,6 +5,7 @@ Each raises InvalidArgument with one sentence that names the field and the limit
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import unicodedata
@@ -37,6 +38,8 @@ _METHODS_RULE: Final = (
     f"must be at most {MAX_METHODS} names of 1 to 16 of a-z, 0-9, _ and -, {MAX_METHODS_LENGTH} characters in all"
 )
 
+_PLAIN_FUNCTION: Final = "must be a plain function: async functions are not awaited"
+
 _MAPPED = bytes(10) + b"\xff\xff"
 _SESSION_ID = re.compile(r"[A-Za-z0-9_-]{8,128}")
 
@@ -52,6 +55,21 @@ def callback(field: str, value: object) -> None:
     """Checked before anything is sent, because an error on the way would leave a part done."""
     if value is not None and not callable(value):
         raise InvalidArgument(field, "must be a function", "wrong_type")
+
+
+def plain_function(field: str, value: object) -> None:
+    """A function whose result counts."""
+    callback(field, value)
+    if inspect.iscoroutinefunction(value) or inspect.iscoroutinefunction(type(value).__call__):
+        raise InvalidArgument(field, _PLAIN_FUNCTION, "wrong_type")
+
+
+def not_awaitable(field: str, result: object) -> None:
+    """What a plain function has returned: not a coroutine, of which nothing has run yet."""
+    if inspect.isawaitable(result):
+        if inspect.iscoroutine(result):
+            result.close()
+        raise InvalidArgument(field, _PLAIN_FUNCTION, "wrong_type")
 
 
 def choice(field: str, value: object, literal: Any) -> None:

@@ -131,6 +131,7 @@ class Rules:
             raise InvalidArgument("bearer", "must be True or False", "wrong_type")
         if self.on_move is not None and not callable(self.on_move):
             raise InvalidArgument("on_move", "must be a function that takes a session", "wrong_type")
+        check.plain_function("on_move", self.on_move)
         if self.cookie is not None:
             try:
                 check_cookie(self.cookie, secure=self.secure, same_site=self.same_site, domain=self.domain)

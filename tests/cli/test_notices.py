@@ -32,10 +32,15 @@ def mails() -> Iterator[MailServer]:
         yield server
 
 
+ADDRESS_OF = "def address_of(uid):\n    return f'{uid}@mail.example', 'de'\n"
+
+
 @contextmanager
-def running(environ: dict[str, str], mails: MailServer, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+def running(
+    environ: dict[str, str], mails: MailServer, tmp_path: Path, address_of: str = ADDRESS_OF
+) -> Iterator[subprocess.Popen[str]]:
     """The command, in a folder with the site's function."""
-    (tmp_path / "shop_accounts.py").write_text("def address_of(uid):\n    return f'{uid}@mail.example', 'de'\n")
+    (tmp_path / "shop_accounts.py").write_text(address_of)
     (tmp_path / "smtp").write_text(f"smtp://127.0.0.1:{mails.port}\n")
     (tmp_path / "key").write_text(KEY)
     own = {"PRESENCE_SMTP_URL_FILE": "smtp", "PRESENCE_NOTICE_KEY_FILE": "key", "PYTHONPATH": str(ROOT)}
@@ -69,6 +74,18 @@ def test_the_command_mails_and_ends_with_sigterm(
     code, out, _ = run("notices", "--json")
     assert (code, json.loads(out)["counts"]["sent"]) == (0, 1)
     assert "Counts: sent 1." in run("notices")[1]
+
+
+@on("valkey-sync")
+def test_the_command_ends_with_an_error_when_its_sender_has_ended(
+    p: P, environ: dict[str, str], mails: MailServer, tmp_path: Path
+) -> None:
+    with running(environ, mails, tmp_path, "def address_of(uid):\n    raise KeyboardInterrupt\n") as process:
+        until(lambda: p.notices().turn_at)
+        new_device(p)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "The sender of notices has ended: its error is above." in err
 
 
 @on("valkey-sync")

@@ -25,7 +25,7 @@ def of_notices(report: NoticeReport | None) -> Iterator[Finding]:
         yield Finding("warning", "notices", text, "Start the NoticeSender of your site, or presence notices.")
     elif report.failing_since is not None:
         text = f"No notice can be sent since {report.failing_since:%Y-%m-%d %H:%M} UTC: {report.failure}; {waiting}."
-        yield Finding("warning", "notices", text, "Check the mail server and its address.")
+        yield Finding("warning", "notices", text, "Check the mail server, its address, and that it takes your mails.")
     if report.unsure_at is not None and (report.as_of - report.unsure_at).total_seconds() < SHOWN:
         text = (
             f"Mails may be missing, the last one found at {report.unsure_at:%Y-%m-%d %H:%M} UTC; "

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from presence_core.keyspace import digest
 from presence_core.models import Notice, text
 from presence_core.operations.context import Context
+from presence_core.operations.durability.held_changes import wait_calls
 from presence_core.operations.sessions import events
 from presence_core.scripts import notices as scripts
 from presence_core.scripts.calls import Op, call_of, command, pairs
@@ -99,11 +100,14 @@ def due(ctx: Context, limit: int) -> Op[list[str]]:
 
 
 def claim(ctx: Context, uid: str, limits: Limits) -> Op[Claim]:
-    """Claim the first notice of a user that is due."""
+    """Claim the first notice of a user that is due. With ``confirm_replicas`` it waits until replicas have the claim,
+    so that after a failover no other sender gets it too; for ``confirm_timeout`` at most, since mails do not wait for a
+    replica."""
     shard, token = ctx.shard(uid), ctx.new_id()
-    [raw] = yield [
+    [raw, *_] = yield [
         call_of(scripts.CLAIM_NOTICE, (shard.notices(uid), shard.notice_queue), given_now=ctx.now, uid=uid,
-                claim=token, give_up=limits.give_up, hold=limits.hold)
+                claim=token, give_up=limits.give_up, hold=limits.hold),
+        *wait_calls(ctx, (shard,)),
     ]  # fmt: skip
     reply = scripts.CLAIM_NOTICE.reply(raw)
     notice = Notice.from_stored(uid, text(reply.id), reply.stored) if reply.id else None

@@ -15,6 +15,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, Final
 
+from presence_core import validation as check
 from presence_core.client import AsyncPresence, Presence
 from presence_core.drive_generators import ClientCall, ClientCalls
 from presence_core.errors import CorruptData, InvalidArgument, LoginRefused, PresenceError, Unavailable
@@ -253,7 +254,7 @@ class RequestChecker:
         """Call the site's own function. Its error never keeps a visitor out."""
         if self.rules.on_move is not None:
             try:
-                self.rules.on_move(session)
+                check.not_awaitable("on_move", self.rules.on_move(session))
             except Exception:
                 log.exception("on_move of the rules has failed", extra=fields(event="on_move_error"))
 

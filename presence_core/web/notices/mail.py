@@ -10,7 +10,6 @@ import re
 import unicodedata
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
@@ -34,6 +33,8 @@ MAX_WORDS: Final = 60
 _ADDRESS: Final = re.compile(
     r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@[^\s@\x00-\x2c\x2f\x3a-\x40\x5b-\x60\x7b-\x7f]{1,253}"
 )
+_HOST: Final = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.(?!$)|$))+")
+"""IDNA maps some signs to ASCII ones: ＞ to >, ℀ to a/c."""
 _KEPT: Final = frozenset(" '(),+-")
 _LONG_NUMBER: Final = re.compile(r"\d[\d ()+-]{5,}\d")
 """Mail programs turn it into a link that calls it."""
@@ -67,7 +68,7 @@ class NoticeMail:
         """The mail with its headers. sender: "no-reply@shop.example" or "Shop <no-reply@shop.example>"."""
         message = EmailMessage(policy=SMTP)
         message["From"] = sender
-        message["To"] = Address(addr_spec=self.to)
+        message["To"] = self.to  # Address refuses local parts with dots in a row
         message["Subject"] = self.subject
         message["Date"] = format_datetime(datetime.now(UTC))
         message["Message-ID"] = f"<{self.notice.id}@{domain_of(sender)}>"
@@ -85,10 +86,11 @@ def ascii_address(address: object) -> str | None:
         return None
     name, _, domain = address.rpartition("@")
     try:
-        found = f"{name}@{domain.encode('idna').decode()}"
+        host = domain.encode("idna").decode()
     except UnicodeError:
         return None
-    return found if len(found) <= MAX_ADDRESS else None
+    found = f"{name}@{host}"
+    return found if _HOST.fullmatch(host) and len(found) <= MAX_ADDRESS else None
 
 
 def domain_of(sender: str) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import logging
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from presence_core import validation as check
 from presence_core.client import Presence
@@ -25,12 +26,15 @@ from presence_core.web.notices.mail import NoticeMail, NotSent, Refused, ascii_a
 
 __all__ = ["AddressOf", "NoticeSender", "Send"]
 
+A = TypeVar("A")
+T = TypeVar("T")
+
 AddressOf = Callable[[str], tuple[str, str | None] | None]
 """uid → the user's mail address and language, as the site has them; None: no mail."""
 
 Send = Callable[[NoticeMail], object]
-"""Sends a mail. Raises NotSent if nothing was sent and it may be tried again, Refused if it need not be. After any
-other error the mail may have been sent, so it is not sent again."""
+"""Sends a mail. Raises NotSent if nothing was sent and it may be tried again, Refused if there is no such address.
+After any other error the mail may have been sent, so it is not sent again."""
 
 BATCH: Final = 200
 """Events that are read at a time, and users who are looked at."""
@@ -39,10 +43,27 @@ FIRST_PAUSE: Final = 5.0
 MOST_PAUSE: Final = 60.0
 """Seconds between two tries while the mail server takes nothing: twice as long each time."""
 
+MOST_WAIT: Final = 3600.0
+"""Seconds between two tries of a mail where others may be taken: first ``MOST_PAUSE``, then twice as long each time."""
+
+IN_A_ROW: Final = 3
+"""So many tries in a row that sent nothing: the server, or a function of the site, fails for all."""
+
+REMEMBERED: Final = 10_000
+"""Notices that a sender remembers."""
+
+CLOSE_SECONDS: Final = 30.0
+"""How long ``close`` waits for a mail that is being sent."""
+
 TURN_SECONDS: Final = 10.0
 """How often a sender that has nothing to report notes that it runs."""
 
 log = logging.getLogger(__name__)
+
+
+class _HookFailed(Exception):
+    """A function of the site has raised an error of ours, which would read as one of Redis; or SystemExit or the like,
+    which would end the thread."""
 
 
 class NoticeSender:
@@ -84,6 +105,7 @@ class NoticeSender:
         for name, hook in (("address_of", address_of), ("send", send)):
             if not callable(hook):
                 raise InvalidArgument(name, "must be a function", "wrong_type")
+            check.plain_function(name, hook)
         self._presence, self._link = presence, link
         self._address_of, self._send_mail = address_of, send
         self._site = check.plain_text("site", site, 100, "must be text of 1 to 100 bytes: the name of your site")
@@ -95,6 +117,10 @@ class NoticeSender:
         self._unfinished: list[tuple[Notice, str, str, int]] = []  # what Redis could not be told yet
         self._cursor = ""
         self._failure: str | None = None  # why nothing can be sent
+        self._not_taken = 0  # mails in a row
+        self._has_sent = False
+        self._tries: dict[str, int] = {}  # of notices that were not taken
+        self._done: dict[str, str] = {}  # the states of notices that are never sent again
         self._noted: tuple[str | None, float] = (None, float("-inf"))
         self._pause, self._resume_at = 0.0, 0.0
         self._redis = OutageLog(
@@ -128,17 +154,25 @@ class NoticeSender:
 
     def start(self) -> None:
         """Run in a daemon thread."""
-        if self._thread is None or not self._thread.is_alive():
-            self._stopping.clear()
+        self._stopping.clear()
+        if not self.is_running:
             self._thread = threading.Thread(target=self.run, name="presence-notices", daemon=True)
             self._thread.start()
 
     def close(self) -> None:
-        """Stop. A mail that is being sent is finished first; what waits stays in the queue."""
+        """Stop. A mail that is being sent is finished first; what waits stays in the queue. After 30 seconds it is left
+        to the thread, which ends with the process, or with that mail."""
         self._stopping.set()
         if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+            self._thread.join(CLOSE_SECONDS)
+            if self._thread.is_alive():
+                extra = fields(event="notices_hang")
+                log.error("the sender of notices has not stopped: address_of or send hangs", extra=extra)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its thread runs."""
+        return self._thread is not None and self._thread.is_alive()
 
     def __enter__(self) -> Self:
         self.start()
@@ -192,6 +226,8 @@ class NoticeSender:
 
     def _send(self, notice: Notice, claim: Claim) -> bool:
         """Send a notice that was claimed. False: nothing can be sent now."""
+        if notice.id in self._done:  # Redis has started from an older snapshot
+            return self._finish(notice, claim, self._done[notice.id])
         try:
             mail = self._write(notice)
         except PresenceError:
@@ -199,14 +235,17 @@ class NoticeSender:
             raise
         except Exception as error:  # of the site's hook
             log.exception("a notice could not be written", extra=fields(event="notice_failed", notice=notice.id))
-            return self._put_back(notice, claim, NotSent(type(error).__name__, only_this=True))
+            return self._put_back(notice, claim, NotSent(_words(error), only_this=True))
         if mail is None:
             return self._finish(notice, claim, "skipped")
         try:
-            self._send_mail(mail)
+            self._give(mail)
         except NotSent as error:
             return self._put_back(notice, claim, error)
         except Refused as error:
+            if not self._has_sent or self._not_taken + 1 >= IN_A_ROW:  # it may refuse every address
+                return self._put_back(notice, claim, NotSent(str(error), only_this=True))
+            self._not_taken += 1
             log.warning("a notice was refused: %s", error, extra=fields(event="notice_refused", notice=notice.id))
             return self._finish(notice, claim, "refused")
         except Exception as error:
@@ -216,13 +255,22 @@ class NoticeSender:
         self._works()
         return self._finish(notice, claim, "sent")
 
+    def _give(self, mail: NoticeMail) -> None:
+        result = _call(self._send_mail, mail)
+        try:
+            check.not_awaitable("send", result)
+        except InvalidArgument as error:
+            if inspect.iscoroutine(result):  # nothing of it has run
+                raise NotSent(_words(error)) from None
+            raise
+
     def _write(self, notice: Notice) -> NoticeMail | None:
         """The mail; None if there is none to send: no address, or nothing is known of the session any more."""
         ref = f"{notice.uid}:{notice.session_id}"
         record: Session | Ended | None = self._presence.sessions_among([ref]).get(ref)
         if record is None or record.on_behalf_by is not None:
             return None
-        found = self._address_of(notice.uid)
+        found = self._ask_address(notice.uid)
         if found is None:
             return None
         address, language = found
@@ -234,27 +282,46 @@ class NoticeSender:
         link = self._link.make(notice.uid, notice.session_id, notice.at) if is_live else None
         return write_mail(notice, record, to, language, self._site, link, self._link.days)
 
+    def _ask_address(self, uid: str) -> tuple[str, str | None] | None:
+        """The address and language that the site has. Its errors are no errors of Redis."""
+        try:
+            found = _call(self._address_of, uid)
+            check.not_awaitable("address_of", found)
+        except PresenceError as error:
+            raise _HookFailed(_words(error)) from error
+        return found
+
     def _put_back(self, notice: Notice, claim: Claim, error: NotSent) -> bool:
         """Nothing was sent: it is tried again later, and if the server takes nothing, all others too."""
-        pause = MOST_PAUSE
-        if not error.only_this:
+        self._not_taken += 1
+        if not error.only_this or self._not_taken >= IN_A_ROW:
             if self._failure is None:
                 log.warning("notices wait: %s", error, extra=fields(event="notices_wait", error=str(error)))
             self._failure = str(error)
-            self._pause = pause = min(MOST_PAUSE, 2 * self._pause or FIRST_PAUSE)
-            self._resume_at = time.monotonic() + pause
-        self._finish(notice, claim, "waiting", round(pause))
-        return error.only_this
+        goes_on = error.only_this and self._not_taken % IN_A_ROW > 0
+        if not goes_on:
+            self._pause = min(MOST_PAUSE, 2 * self._pause or FIRST_PAUSE)
+            self._resume_at = time.monotonic() + self._pause
+        self._finish(notice, claim, "waiting", round(self._wait_of(notice) if error.only_this else self._pause))
+        return goes_on
+
+    def _wait_of(self, notice: Notice) -> float:
+        """Seconds until a notice is tried again."""
+        tries = self._tries.get(notice.id, 0)
+        _remember(self._tries, notice.id, tries + 1)
+        return min(MOST_WAIT, MOST_PAUSE * float(1 << min(tries, 20)))
 
     def _works(self) -> None:
         if self._failure is not None:
             log.info("notices are sent again", extra=fields(event="notices_restored"))
         self._failure, self._pause = None, 0.0
+        self._not_taken, self._has_sent = 0, True
 
     def _finish(self, notice: Notice, claim: Claim, state: str, pause: int = 0) -> bool:
         """Note how it went; later, if Redis is away now."""
         if state != "waiting":
             self._counts[state] += 1
+            _remember(self._done, notice.id, state)
         self._unfinished.append((notice, claim.token, state, pause))
         self._finish_again()
         return True
@@ -282,6 +349,30 @@ def check_kinds(kinds: object) -> frozenset[EventKind]:
     if not chosen or not all(kind in KINDS for kind in chosen):
         raise InvalidArgument("kinds", "must be some of " + ", ".join(KINDS), "not_a_choice")
     return frozenset(chosen)
+
+
+def _call(hook: Callable[[A], T], given: A) -> T:
+    """The result of a function of the site."""
+    try:
+        return hook(given)
+    except (Exception, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        raise _HookFailed(type(error).__name__) from error
+
+
+def _remember(memory: dict[str, T], name: str, value: T) -> None:
+    memory.pop(name, None)
+    memory[name] = value  # the latest at the end
+    if len(memory) > REMEMBERED:
+        del memory[next(iter(memory))]
+
+
+def _words(error: Exception) -> str:
+    """What failed, without the error's own words: they may name the user."""
+    if isinstance(error, InvalidArgument):
+        return f"{error.field} {error.rule}"
+    return str(error) if isinstance(error, _HookFailed) else type(error).__name__
 
 
 def _is_ref(event: Event) -> bool:

@@ -18,6 +18,14 @@ __all__ = ["SmtpServer"]
 
 PORTS: Final = {"smtp": 25, "smtp+starttls": 587, "smtps": 465}
 
+NO_SUCH_ADDRESS: Final = frozenset({550, 551, 553})
+NO_SUCH_ADDRESS_ENHANCED: Final = frozenset({"5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", "5.2.1"})
+"""Replies to RCPT that are about the recipient (RFC 5321, RFC 3463, RFC 7505). Where a reply has an enhanced code, that
+one counts: servers also say 550 or 553 when they relay nothing (5.7.1), or dislike the sender (5.1.7, 5.1.8)."""
+
+NO_MAIL_NOW: Final = frozenset({421, 454, 530, 534, 535, 538})
+"""Replies that no mail would get past: the server goes away, throttles, or misses a password or TLS."""
+
 URL_RULE: Final = "must be like smtps://user:password@mail.example, smtp+starttls://… or, without TLS, smtp://localhost"
 
 
@@ -41,6 +49,8 @@ class SmtpServer:
             raise InvalidArgument("url", URL_RULE)
         self._port = port or PORTS[self._scheme]
         self._user, self._password = unquote(parts.username or ""), unquote(parts.password or "")
+        if not (self._user + self._password).isascii():
+            raise InvalidArgument("url", "must have a user and a password in ASCII: Python's smtplib sends no others")
         self._sender = check_sender(sender)
         self._timeout = check.duration("timeout", timeout, 0.1, 60)
 
@@ -49,7 +59,10 @@ class SmtpServer:
 
     def __call__(self, mail: NoticeMail) -> None:
         """Give a mail to the server. Returns once the server has taken it."""
-        content = mail.message(self._sender).as_bytes(policy=SMTP.clone(cte_type="7bit"))
+        try:
+            content = mail.message(self._sender).as_bytes(policy=SMTP.clone(cte_type="7bit"))
+        except Exception as error:
+            raise NotSent(type(error).__name__, only_this=True) from error
         server = self._connect()
         try:
             self._name_recipient(server, mail.to)
@@ -70,7 +83,7 @@ class SmtpServer:
             server.ehlo_or_helo_if_needed()
             if self._user:
                 server.login(self._user, self._password)
-        except (OSError, smtplib.SMTPException) as error:
+        except Exception as error:
             raise NotSent(_words(error)) from None
         return server
 
@@ -79,32 +92,40 @@ class SmtpServer:
         try:
             code, answer = server.mail(sender)
             if code != 250:
-                raise NotSent(_words(smtplib.SMTPSenderRefused(code, answer, sender)))
+                raise NotSent(_status(code, answer))
             code, answer = server.rcpt(to)
+        except UnicodeError as error:  # of an address that a site has put into the mail
+            raise NotSent(type(error).__name__, only_this=True) from None
         except (OSError, smtplib.SMTPException) as error:
             raise NotSent(_words(error)) from None
-        if 500 <= code < 600:
-            raise Refused(f"status {code}")
-        if code not in (250, 251):
-            raise NotSent(f"status {code}", only_this=True)
+        if code in (250, 251):
+            return
+        enhanced = _enhanced(answer)
+        if enhanced in NO_SUCH_ADDRESS_ENHANCED or (not enhanced and code in NO_SUCH_ADDRESS):
+            raise Refused(_status(code, answer))
+        raise _not_taken(code, answer)
 
 
 def _give(server: smtplib.SMTP, content: bytes) -> None:
     """DATA. Once the server may have read the end of the mail, a failure leaves it open whether it was taken: then this
     raises an error that is not NotSent."""
     try:
-        code, _ = server.docmd("DATA")
+        code, answer = server.docmd("DATA")
+        if code != 354:
+            raise _not_taken(code, answer)
+        # In one call: if it fails, the server has not got the dot at the end.
+        dotted = re.sub(rb"(?m)^\.", b"..", content)
+        server.send(dotted + (b".\r\n" if content.endswith(b"\r\n") else b"\r\n.\r\n"))
     except (OSError, smtplib.SMTPException) as error:
         raise NotSent(_words(error)) from None
-    if code != 354:
-        raise NotSent(f"status {code}", only_this=True)
-    server.send(re.sub(rb"(?m)^\.", b"..", content))
-    server.send(b".\r\n" if content.endswith(b"\r\n") else b"\r\n.\r\n")
-    code, _ = server.getreply()
-    if 500 <= code < 600:
-        raise Refused(f"status {code}")
+    code, answer = server.getreply()
     if code != 250:
-        raise NotSent(f"status {code}", only_this=True)
+        raise _not_taken(code, answer)
+
+
+def _not_taken(code: int, answer: bytes) -> NotSent:
+    """A reply that may be about this mail or about all: the sender finds out by trying others."""
+    return NotSent(_status(code, answer), only_this=code not in NO_MAIL_NOW)
 
 
 def check_sender(sender: object) -> str:
@@ -125,5 +146,17 @@ def _tls() -> ssl.SSLContext:
 def _words(error: BaseException) -> str:
     """What failed, without what the server said: that may name the address."""
     if isinstance(error, smtplib.SMTPResponseException):
-        return f"status {error.smtp_code}"
+        answer = error.smtp_error
+        return _status(error.smtp_code, answer if isinstance(answer, bytes) else answer.encode())
     return getattr(error, "strerror", None) or type(error).__name__
+
+
+def _status(code: int, answer: bytes) -> str:
+    """The codes of a reply: "status 554 5.7.1"."""
+    return " ".join(("status", str(code), _enhanced(answer))).rstrip()
+
+
+def _enhanced(answer: bytes) -> str:
+    """The enhanced code at the beginning of a reply (RFC 2034), "" if there is none."""
+    found = re.match(rb"[245]\.\d{1,3}\.\d{1,3}(?!\S)", answer)
+    return found[0].decode() if found else ""

@@ -11,7 +11,7 @@ from presence_core.operations.notices import answers, queue
 from presence_core.operations.notices.queue import HOLD
 from presence_core.scripts.calls import Call
 from presence_core.scripts.notices import ANSWER_NOTICE
-from tests.conftest import every_topology
+from tests.conftest import Bed, every_topology, on
 from tests.support.facade import P
 from tests.support.notices import LIMITS, claim, finish, queue_notice
 
@@ -36,6 +36,16 @@ def test_of_many_claims_of_a_notice_one_succeeds(p: P) -> None:
     assert [known.state for known in p.notices_of("ada")] == ["sent"]
     assert queue_notice(p, p.sessions("ada")[0]).state == "sent"
     assert claim(p, "ada").notice is None
+
+
+@on("valkey-sync")
+@pytest.mark.parametrize("replicas", [0, 1])
+def test_a_claim_waits_for_replicas_if_the_settings_say_so(bed: Bed, raw: Any, replicas: int) -> None:
+    p = bed.connect(confirm_replicas=replicas, confirm_timeout=20, confirm_hold=0)
+    queue_notice(p, p.login("ada").session)
+    raw.config_resetstat()
+    assert claim(p, "ada").notice is not None, "also without a replica: a mail is worth more than no second one"
+    assert ("cmdstat_wait" in raw.info("commandstats")) == bool(replicas)
 
 
 def test_a_notice_whose_sender_stopped_is_unsure_and_is_never_claimed_again(p: P) -> None:

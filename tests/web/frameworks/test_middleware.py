@@ -791,6 +791,7 @@ def test_at_shutdown_the_heartbeats_are_sent_before_the_site_closes_its_presence
         ({"trusted_proxies": ["10.0.0.1/8"]}, 'trusted_proxies must be a list of addresses or networks such as '
          '"10.0.0.0/8", or "unix".'),
         ({"on_move": "flag"}, "on_move must be a function that takes a session."),
+        ({"on_move": asyncio.sleep}, "on_move must be a plain function: async functions are not awaited."),
         ({"max_known": 1}, "max_known must be a whole number from 100 to 1000000."),
     ],
 )  # fmt: skip
@@ -820,6 +821,18 @@ def test_the_site_s_function_gets_a_session_that_has_moved_and_its_error_keeps_n
     assert session.move is not None
     assert (session.move.before.browser, session.move.after.browser) == ("Firefox", "curl")
     assert [record.message for record in caplog.records if record.exc_info] == ["on_move of the rules has failed"]
+
+
+@on("valkey-sync")
+def test_a_function_of_the_site_that_would_have_to_be_awaited_is_logged(
+    p: P, make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    token = p.login("ada", ip="192.0.2.7", user_agent=_FIREFOX).token
+    site = make(on_move=lambda session: asyncio.sleep(0))
+    assert site.ask("/x", peer="203.0.113.7", cookie=f"presence={token}", user_agent=_CURL).body == b"ada"
+    [record] = [record for record in caplog.records if record.message == "on_move of the rules has failed"]
+    assert record.exc_info is not None
+    assert "on_move must be a plain function" in str(record.exc_info[1])
 
 
 @on("valkey-sync")

@@ -30,7 +30,7 @@ class _Controller(Controller):
 
 
 class MailServer:
-    """Takes mails, and answers as ``on_rcpt`` and ``on_data`` say."""
+    """Takes mails, and answers as ``on_mail``, ``on_rcpt`` and ``on_data`` say."""
 
     def __init__(self, **options: Any) -> None:
         self._options = options  #: of the Controller: TLS, authentication
@@ -38,6 +38,7 @@ class MailServer:
             self.port: int = free.getsockname()[1]
         self.mails: list[EmailMessage] = []
         self.recipients: list[str] = []
+        self.on_mail: Callable[[], str | None] = lambda: None
         self.on_rcpt: Callable[[str], str | None] = lambda address: None
         self.on_data: Callable[[], str | None] = lambda: None
         self._controller: Controller | None = None
@@ -56,6 +57,12 @@ class MailServer:
         if self._controller is not None:
             self._controller.stop()
             self._controller = None
+
+    async def handle_MAIL(self, server: SMTP, session: Any, envelope: Envelope, address: str, options: Any) -> str:
+        answer = self.on_mail()
+        if answer is None:
+            envelope.mail_from = address
+        return answer or "250 OK"
 
     async def handle_RCPT(self, server: SMTP, session: Any, envelope: Envelope, address: str, options: Any) -> str:
         answer = self.on_rcpt(address)

@@ -53,8 +53,11 @@ def test_words_of_every_script_stay() -> None:
 def test_only_one_plain_address_is_mailed() -> None:
     assert ascii_address("ada@mail.example") == "ada@mail.example"
     assert ascii_address("a.b+c@bücher.example") == "a.b+c@xn--bcher-kva.example"
+    for dots in ("a..b@docomo.example", "ab.@docomo.example"):  # old addresses of mobile phones in Japan
+        assert ascii_address(dots) == dots
     for wrong in (
         "", "ada", "@mail.example", "ada@", "a@b@c", "a b@c.example", "ada@mail.example\n", "a@b.example,c@d.example",
         "Ada <ada@mail.example>", "ädä@mail.example", "ada@" + "x" * 300, "ada@mail..example", None, 5,
+        "a@b＞.com", "v@good＠evil.com", "a@℀.com", "a@-b.com", "a@b-.com",
     ):  # fmt: skip
         assert ascii_address(wrong) is None, wrong

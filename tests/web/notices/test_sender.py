@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 
 from presence_core import InvalidArgument, Presence, Settings, Unavailable
 from presence_core.operations.notices import queue
@@ -22,6 +26,7 @@ from presence_core.web.notices.sender import NoticeSender
 from presence_core.web.notices.smtp import SmtpServer
 from tests.conftest import Bed, on
 from tests.support.facade import P
+from tests.support.fair_clock import PATIENT
 from tests.support.place_file import write_place_file
 from tests.support.programs.webhook_receiver import until
 from tests.support.servers import KEEPS_ALL, Server, missing, redis_binary, valkey_binary
@@ -236,8 +241,20 @@ def test_a_user_without_an_address_gets_no_mail_and_aliases_are_never_used(p: P,
 
 
 @on("valkey-sync")
+def test_an_address_with_dots_in_a_row_gets_its_mail(p: P, mails: MailServer) -> None:
+    """Japanese mobile providers gave out such addresses."""
+    found = {"ada": "a..b@docomo.example", "eve": "eve.@docomo.example"}
+    with sending(p, mails.send, address_of=lambda uid: (found[uid], "ja")):
+        for uid in found:
+            new_device(p, uid)
+        until(lambda: p.notices().counts["sent"] == 2)
+    assert sorted(mails.recipients) == sorted(found.values())
+    assert sorted(mail["To"] for mail in mails.mails) == sorted(found.values())
+
+
+@on("valkey-sync")
 def test_a_recipient_that_the_server_refuses_delays_no_other(p: P, mails: MailServer) -> None:
-    answers = {"ada@mail.example": "550 no such user", "eve@mail.example": "451 greylisted"}
+    answers = {"ada@mail.example": "550 5.1.1 no such user", "eve@mail.example": "451 greylisted"}
     mails.on_rcpt = answers.get
     with sending(p, mails.send):
         for uid in ("ada", "eve", "bob"):
@@ -246,6 +263,71 @@ def test_a_recipient_that_the_server_refuses_delays_no_other(p: P, mails: MailSe
         assert (mails.recipients, p.notices().waiting) == (["bob@mail.example"], 1)
         del answers["eve@mail.example"]
         until(lambda: p.notices().counts["sent"] == 2)
+
+
+@on("valkey-sync")
+@pytest.mark.parametrize(
+    ("step", "answer", "status"),
+    [
+        ("rcpt", "554 5.7.1 relay access denied", "status 554 5.7.1"),
+        ("rcpt", "550 relay not permitted", "status 550"),
+        ("rcpt", "451 4.3.0 local error", "status 451 4.3.0"),
+        ("data", "554 message rejected: email address is not verified", "status 554"),
+        ("rcpt", "530 5.7.0 authentication required", "status 530 5.7.0"),
+    ],
+)  # fmt: skip
+def test_a_server_that_takes_no_mail_of_anyone_loses_none_and_health_says_so(
+    p: P, mails: MailServer, step: str, answer: str, status: str
+) -> None:
+    setattr(mails, f"on_{step}", lambda *given: answer)
+    uids = [f"u{number}" for number in range(4)]
+    with sending(p, mails.send):
+        for uid in uids:
+            new_device(p, uid)
+        until(lambda: p.notices().failing_since)
+        assert p.notices().failure == status
+        [finding] = [found for found in p.health().findings if found.subject == "notices"]
+        assert (finding.level, status in finding.text) == ("warning", True)
+        setattr(mails, f"on_{step}", lambda *given: None)
+        until(lambda: p.notices().counts["sent"] == len(uids))
+        until(lambda: p.notices().failing_since is None)
+    assert sorted(mails.recipients) == [f"{uid}@mail.example" for uid in uids]
+
+
+@on("valkey-sync")
+def test_a_server_that_begins_to_refuse_everyone_is_noticed_after_three_mails(p: P, mails: MailServer) -> None:
+    with sending(p, mails.send):
+        new_device(p, "ada")
+        until(lambda: p.notices().counts["sent"] == 1)
+        mails.on_rcpt = lambda address: "550 relay not permitted"
+        for number in range(5):
+            new_device(p, f"u{number}")
+        until(lambda: p.notices().failing_since)
+        mails.on_rcpt = lambda address: None
+        until(lambda: p.notices().waiting == 0)
+    assert p.notices().counts["refused"] == 2
+    assert len(mails.recipients) == 4
+
+
+@on("valkey-sync")
+def test_a_notice_that_is_refused_for_now_waits_longer_each_time(p: P, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sender, "MOST_PAUSE", 60)
+    tries: list[float] = []
+
+    def not_now(mail: NoticeMail) -> None:
+        tries.append(time.time())
+        raise NotSent("later", only_this=True)
+
+    p.freeze()
+    with sending(p, not_now):
+        new_device(p)
+        for minutes in (1, 2, 4, 8, 16, 32, 60, 60):
+            until(lambda: tries and p.notices_of("ada")[0].state == "waiting")
+            report = p.notices()
+            assert report.oldest is not None
+            assert (report.oldest - report.as_of).total_seconds() == 60 * minutes
+            tries.clear()
+            p.advance(60 * minutes)
 
 
 @on("valkey-sync")
@@ -342,6 +424,41 @@ def test_nothing_that_a_visitor_wrote_makes_a_link_or_a_header(p: P, mails: Mail
         assert "12 34" not in text + html
 
 
+async def answers_later(*given: Any) -> None:
+    """A hook that the sender would have to await."""
+
+
+class AnswersLater:
+    async def __call__(self, *given: Any) -> None: ...
+
+
+@pytest.mark.parametrize("hook", [answers_later, AnswersLater(), partial(answers_later, 1)])
+@pytest.mark.parametrize("name", ["address_of", "send"])
+def test_a_hook_that_must_be_awaited_is_refused_in_a_sentence(anywhere: Bed, name: str, hook: Any) -> None:
+    options: dict[str, Any] = {"link": LINK, "address_of": dict.get, "send": print, "site": "Shop"}
+    with Presence.from_url("redis://127.0.0.1:1") as presence, pytest.raises(InvalidArgument) as refused:
+        NoticeSender(presence, **options | {name: hook})
+    assert str(refused.value) == f"{name} must be a plain function: async functions are not awaited."
+
+
+@on("valkey-sync")
+def test_a_mail_that_would_have_to_be_awaited_is_not_counted_as_sent(p: P) -> None:
+    with sending(p, lambda mail: answers_later(mail)):
+        new_device(p)
+        until(lambda: p.notices().failing_since)
+    assert p.notices().failure == "send must be a plain function: async functions are not awaited"
+    assert (p.notices().counts["sent"], p.notices().counts["unsure"], p.notices().waiting) == (0, 0, 1)
+
+
+@on("valkey-sync")
+def test_an_address_that_would_have_to_be_awaited_sends_nothing(p: P, mails: MailServer) -> None:
+    with sending(p, mails.send, address_of=lambda uid: answers_later(uid)):
+        new_device(p)
+        until(lambda: p.notices().failing_since)
+    assert p.notices().failure == "address_of must be a plain function: async functions are not awaited"
+    assert (mails.mails, p.notices().waiting) == ([], 1)
+
+
 def test_wrong_options_are_refused_in_a_sentence(anywhere: Bed) -> None:
     def make(**given: Any) -> NoticeSender:
         options: dict[str, Any] = {"link": LINK, "address_of": dict.get, "send": print, "site": "Shop"}
@@ -388,3 +505,87 @@ def test_when_redis_dies_while_a_mail_is_sent_it_is_sent_once_and_what_follows_i
             until(lambda: len(mails.mails) == 2)
             until(lambda: [notice.state for notice in p.notices_of("ada")] == ["sent"])
         assert mails.recipients == ["ada@mail.example", "eve@mail.example"]
+
+
+@on("valkey-sync")
+@pytest.mark.parametrize("error", [Unavailable("away"), InvalidArgument("uid", "must be text"), SystemExit()])
+def test_an_error_of_the_site_s_function_stops_no_other_mail(p: P, mails: MailServer, error: BaseException) -> None:
+    def address_of(uid: str) -> tuple[str, str]:
+        if uid == "ada":
+            raise error
+        return f"{uid}@mail.example", "en"
+
+    with sending(p, mails.send, address_of=address_of):
+        for uid in ("ada", "eve", "bob"):
+            new_device(p, uid)
+        until(lambda: p.notices().counts["sent"] == 2)
+        until(lambda: p.notices_of("ada")[0].state == "waiting")
+    assert sorted(mails.recipients) == ["bob@mail.example", "eve@mail.example"]
+
+
+@on("valkey-sync")
+def test_an_exit_in_the_site_s_send_stops_no_other_mail(p: P) -> None:
+    tries: list[str] = []
+
+    def leave(mail: NoticeMail) -> None:
+        tries.append(mail.to)
+        sys.exit(1)
+
+    with sending(p, leave):
+        new_device(p, "ada")
+        new_device(p, "eve")
+        until(lambda: p.notices().counts["unsure"] == 2)
+    assert sorted(tries) == ["ada@mail.example", "eve@mail.example"]
+
+
+@on("valkey-sync")
+def test_a_send_that_hangs_does_not_keep_the_site_from_stopping(
+    p: P, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sender, "CLOSE_SECONDS", 0.1)
+    hangs, goes_on = threading.Event(), threading.Event()
+
+    def hang(mail: NoticeMail) -> None:
+        hangs.set()
+        goes_on.wait(PATIENT)
+
+    running = sending(p, hang)
+    running.start()
+    new_device(p)
+    assert hangs.wait(PATIENT)
+    try:
+        running.close()
+        assert running.is_running
+        assert "the sender of notices has not stopped: address_of or send hangs" in caplog.text
+    finally:
+        goes_on.set()
+    until(lambda: not running.is_running)
+    assert p.notices_of("ada")[0].state == "sent"
+
+
+def test_after_a_restart_from_an_older_snapshot_nothing_is_sent_a_second_time(
+    mails: MailServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender, "REMEMBERED", 2)
+    mails.on_rcpt = {"bob@mail.example": "550 5.1.1 no such user"}.get
+    binary = valkey_binary() or redis_binary() or missing("any Redis server")
+    with (
+        Server.start(binary, tmp_path) as server,
+        Presence.from_url(server.url, Settings(timeout=1)) as p,
+        redis.Redis.from_url(server.url) as raw,
+    ):
+        with sending(p, mails.send) as running:
+            new_device(p, "eve")
+            until(lambda: p.notices().counts["sent"] == 1)
+            running.close()
+            new_device(p, "ada")
+            new_device(p, "bob")
+            raw.save()
+            running.start()
+            until(lambda: (p.notices().counts["sent"], p.notices().counts["refused"]) == (2, 1))
+            server.kill()
+            server.restart()
+            until(lambda: (p.notices().counts["sent"], p.notices().counts["refused"]) == (2, 1))
+            assert [p.notices_of(uid)[0].state for uid in ("ada", "bob")] == ["sent", "refused"]
+            assert len(running._done) == 2, "the memory is bounded"
+        assert mails.recipients == ["eve@mail.example", "ada@mail.example"]

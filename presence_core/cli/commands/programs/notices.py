@@ -8,12 +8,11 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from presence_core.cli.arguments import LOG_HELP, AddCommand
-from presence_core.cli.output import print_result
+from presence_core.cli.output import print_error, print_result
 from presence_core.client import Presence
 from presence_core.errors import InvalidArgument
 from presence_core.files.secret_files import read_secret
@@ -56,8 +55,10 @@ def _notices(presence: Presence, args: argparse.Namespace) -> int:
     print_result(args, {"url": args.url}, [f"Sending notices; their links lead to {args.url}."])
     sys.stdout.flush()
     with made:
-        while not terminated.is_set():
-            time.sleep(0.2)
+        while not terminated.wait(0.2):
+            if not made.is_running:
+                print_error("The sender of notices has ended: its error is above.")
+                return 1
     return 0
 
 
