@@ -108,7 +108,8 @@ class SessionsMethods(Client):
 
         All rows are checked before any is sent. Returns a list in the same order; for a refused row it holds the
         LoginRefused. With ``imported=True`` a row may have ``login_at`` and ``last_seen`` in the past (aware datetimes
-        or Unix seconds), so that people who are signed in already keep their times. Rows of one user are in order.
+        or Unix seconds), so that people who are signed in already keep their times. It makes their devices known and
+        flags none as new. Rows of one user are in order.
         Raises OutcomeUnknown where some logins were made, and others failed.
 
         Cost: one round trip for 500 rows; up to two more if some are refused, repeat a live session, or end others.
@@ -130,8 +131,8 @@ class SessionsMethods(Client):
         (docs/run/failover.md names the exception). Cost: O(log N), one round trip; one more to read why the
         session ended.
 
-        If ``ip`` is another than before, the session may have moved: docs/moves.md has the rule. ``.moved`` says so of
-        this request. user_agent: the header of this request; its os and browser are compared, and it is not stored.
+        If ``ip`` is another than before, the session may have moved: docs/use/moves.md has the rule. ``.moved`` says so
+        of this request. user_agent: the header of this request; its os and browser are compared, and it is not stored.
 
         With a worker, an expired session is ended for good, before this returns (one more round trip, once). Without
         one, or while the Redis clock is wrong, it can become valid again if that clock is set back. The same is true

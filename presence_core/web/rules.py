@@ -87,8 +87,12 @@ class Rules:
     """Paths where a websocket or an event stream stays open when its session has ended. Elsewhere the middleware closes
     it, except in mode ``observe``."""
     heartbeat: float = 30.0  #: seconds between two heartbeats of a session, 1…3600
-    cookie: str | None = "presence"  #: name of the cookie that holds the token; None: no cookie is read
-    bearer: bool = True  #: also read ``Authorization: Bearer``; it has priority over the cookie
+    cookie: str | None = "presence"
+    """Name of the cookie that holds the token; None: no cookie is read. Of several cookies of this name, the first live
+    session counts; four are tried."""
+    bearer: bool = True
+    """Also read ``Authorization: Bearer``. It has priority over the cookie; one that is not ours is ignored if there
+    is a live cookie."""
     secure: bool = True  #: the Secure attribute of the cookie that ``adopt`` sets
     same_site: SameSite = "lax"  #: its SameSite attribute
     domain: str | None = None  #: its Domain attribute; None: this host only

@@ -53,15 +53,14 @@ def run(code: str, page: str, **names: Any) -> dict[str, Any]:
 
 
 def test_every_block_of_these_pages_is_tested() -> None:
-    pages = ("frameworks.md", "../run/logging.md", "odd_logins.md", "failed_sign_ins.md", "on_behalf.md", "places.md",
+    pages = ("frameworks.md", "../run/logging.md", "odd_logins.md", "failed_sign_ins.md", "on_behalf.md",
              "moves.md", "sign_ins.md", "timeouts.md", "identity_provider.md")  # fmt: skip
     assert [set(blocks(page)) for page in pages] == [
         {"client", "asyncio"},
         {"traces"},
-        {"device", "notices"},
+        {"device", "distant", "notices"},
         {"failed"},
         {"behalf"},
-        {"distant"},
         {"moved"},
         {"previous"},
         {"kinds", "change", "bulk"},
@@ -191,7 +190,7 @@ def test_a_login_far_from_the_last_one_names_both_places(
     places = str(write_place_file(tmp_path / "places.mmdb"))
     with Presence.from_url(server.url, Settings(timeout=PATIENT, namespace="places", place_file=places)) as presence:
         for address in ("192.0.2.7", "203.0.113.7"):
-            run(blocks("places.md")["distant"], "docs/use/places.md", presence=presence, address=address)
+            run(blocks("odd_logins.md")["distant"], "docs/use/odd_logins.md", presence=presence, address=address)
     assert capsys.readouterr().out == "Lyon, FR, then Tokyo, JP\n"
 
 

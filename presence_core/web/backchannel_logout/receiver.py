@@ -86,9 +86,14 @@ class LogoutReceiver:
     """``LogoutReceiver([Issuer(…)])``: receives the logouts of these identity providers. Mount it by
     ``BackchannelLogout`` of ``asgi`` or ``wsgi``, or the view of ``django``.
 
-    issuers: at least one, each issuer once. spool: a folder that keeps logouts while Redis is away, until they are
-    done. Without it the answer is 503 then: providers seldom send twice. alert_above:
+    issuers: at least one, each issuer once. spool: a folder of this process that keeps logouts while Redis is away, at
+    most 100,000, until they are done. Without it the answer is 503 then: providers seldom send twice. alert_above:
     log an error above so many logouts of an issuer in a minute; none is dropped.
+
+    Checked are the type ``logout+jwt`` (``Issuer.typed``), algorithm, signature, issuer, audience, ``iat``, ``exp``
+    (60 s for clocks, at most a day after ``iat``), ``events`` and ``jti``, and that there is no ``nonce``. Keys come
+    from ``jwks_uri`` only, 256 KiB and 10 seconds at most, without redirects. They are kept for an hour; for an unknown
+    key they are fetched again, at most once a minute.
 
     A wrong token is answered with 400 and ends nothing. 200 means that the logout is stored, and the sessions have
     ended, or that the spool has it. A token of a key that is not known, while the keys may not be fetched again, is

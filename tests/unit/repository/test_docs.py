@@ -52,7 +52,6 @@ RUN_ELSEWHERE = {
     "docs/use/sign_ins.md": "test_page_blocks",
     "docs/use/moves.md": "test_page_blocks",
     "docs/use/on_behalf.md": "test_page_blocks",
-    "docs/use/places.md": "test_page_blocks",
     "docs/use/timeouts.md": "test_page_blocks",
     "docs/use/identity_provider.md": "test_page_blocks",
     "docs/use/your_devices.md": "test_your_devices_blocks",
@@ -244,7 +243,7 @@ def test_links_lead_to_existing_files_and_headings(document: str) -> None:
 
 def test_anchors_follow_the_rules_of_the_usual_renderers() -> None:
     assert {"who-may-open-the-dashboard", "roles"} <= headings("docs/run/access.md")
-    assert "a-page-that-closes-by-itself" in headings("docs/use/frameworks.md")
+    assert "pages-of-other-origins-cors" in headings("docs/use/frameworks.md")
     assert "r1--visitor-counter" in headings("docs/use/recipes.md")
 
 
