@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -74,6 +75,7 @@ class FailureAlert:
 
 _STATES: Final = get_args(NoticeState)
 _ANSWERS: Final = get_args(NoticeAnswer)
+_HEX: Final = re.compile("(?:[0-9a-f]{2})+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +89,7 @@ class Notice:
     kinds: tuple[str, ...]  #: what was odd: "new_device", "distant", …; empty for a link of a webhook
     state: NoticeState
     answer: NoticeAnswer | None = None  #: of the user, by the link
+    devices: tuple[str, ...] = ()  #: the digest of the device of this login, hex; of several, if it is not sure which
 
     @classmethod
     def from_stored(cls, uid: str, notice_id: str, raw: bytes) -> Notice | None:
@@ -97,9 +100,10 @@ class Notice:
             state, answer = row["state"], row.get("answer")
             if state not in _STATES or (answer is not None and answer not in _ANSWERS):
                 return None
+            devices = tuple(device for device in map(str, row.get("devices") or ()) if _HEX.fullmatch(device))
             return cls(
                 id=notice_id, uid=uid, session_id=str(row["sid"]), at=moment(int(row["at"])), kinds=kinds, state=state,
-                answer=answer,
+                answer=answer, devices=devices,
             )  # fmt: skip
         except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError):
             return None

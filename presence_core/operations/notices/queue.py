@@ -74,9 +74,10 @@ def queue(ctx: Context, odd: Sequence[Odd], cursor: str, limits: Limits) -> Op[d
     most = max(1, MAX_WAITING // len(ctx.keys.shards))
     if odd:
         replies = yield [
-            call_of(scripts.QUEUE_NOTICE, (shard.notices(item.uid), shard.notice_queue), given_now=ctx.now,
-                    uid=item.uid, id=notice_id(item.session_id, item.at), sid=item.session_id, at=item.at,
-                    kind=item.kind, keep=limits.keep, per_day=limits.per_day, most=most, give_up=limits.give_up)
+            call_of(scripts.QUEUE_NOTICE, (shard.notices(item.uid), shard.notice_queue, shard.known(item.uid)),
+                    given_now=ctx.now, uid=item.uid, id=notice_id(item.session_id, item.at), sid=item.session_id,
+                    at=item.at, kind=item.kind, keep=limits.keep, per_day=limits.per_day, most=most,
+                    give_up=limits.give_up)
             for item in odd
             for shard in (ctx.shard(item.uid),)
         ]  # fmt: skip

@@ -21,7 +21,7 @@ from typing import Final
 
 from presence_core.models import Ended, Notice, Session
 from presence_core.text.languages import match, tag_of, translations
-from presence_core.web.notices.kinds import move_at, sentences
+from presence_core.web.notices.kinds import moved_to, sentences
 
 __all__ = ["NotSent", "NoticeMail", "Refused"]
 
@@ -60,7 +60,7 @@ class NoticeMail:
     subject: str
     text: str = field(repr=False)
     html: str = field(repr=False)
-    link: str | None = field(repr=False)  #: None: the session has ended, so there is nothing to answer
+    link: str = field(repr=False)  #: to the page on which the user answers
     notice: Notice
 
     def message(self, sender: str) -> EmailMessage:
@@ -106,32 +106,29 @@ def plain_words(text: str | None) -> str:
 
 
 def write_mail(
-    notice: Notice, record: Session | Ended, to: str, language: str | None, site: str, link: str | None, days: int
+    notice: Notice, record: Session | Ended | None, to: str, language: str | None, site: str, link: str, days: int
 ) -> NoticeMail:
-    """The mail about a login. site: the name of the site. link: None if the session has ended."""
+    """The mail about a login. record: None if nothing is kept of the session. site: the name of the site."""
     chosen = match(language) or "en"
     t = translations(LOCALE, DOMAIN, chosen)
     greeting, subject = (text % {"site": site} for text in _opening(t, notice))
     odd = sentences(t, notice.kinds)
     facts = [(label, value) for label, value in _facts(t, notice, record) if value]
-    calm = t.gettext("If this was you, you need not do anything.")
-    if link is None:
-        rest = [t.gettext("This device has been signed out since. If it was not you, change your password.")]
-    else:
-        rest = [
-            t.ngettext(
-                "If this was not you, or you are not sure, open this page. It is valid for %(count)d day, and asks "
-                "before it does anything:",
-                "If this was not you, or you are not sure, open this page. It is valid for %(count)d days, and asks "
-                "before it does anything:",
-                days,
-            )
-            % {"count": days}
-        ]
-    lines = [greeting, *odd, "", *(f"{label}: {value}" for label, value in facts), "", calm, *rest]
-    text = "\n".join([*lines, *(("", link) if link else ())]) + "\n"
-    button = (t.gettext("Check this sign-in"), link) if link else None
-    html = _html(tag_of(chosen), subject, [greeting, *odd], facts, [calm, *rest], button)
+    below = [
+        t.gettext("If this was you, you need not do anything."),
+        t.ngettext(
+            "If this was not you, or you are not sure, open this page. It is valid for %(count)d day, and asks "
+            "before it does anything:",
+            "If this was not you, or you are not sure, open this page. It is valid for %(count)d days, and asks "
+            "before it does anything:",
+            days,
+        )
+        % {"count": days},
+    ]
+    lines = [greeting, *odd, "", *(f"{label}: {value}" for label, value in facts), "", *below, "", link]
+    text = "\n".join(lines) + "\n"
+    button = (t.gettext("Check this sign-in"), link)
+    html = _html(tag_of(chosen), subject, [greeting, *odd], facts, below, button)
     return NoticeMail(to=to, language=chosen, subject=subject, text=text, html=html, link=link, notice=notice)
 
 
@@ -148,16 +145,18 @@ def _opening(t: NullTranslations, notice: Notice) -> tuple[str, str]:
     )
 
 
-def _facts(t: NullTranslations, notice: Notice, record: Session | Ended) -> list[tuple[str, str]]:
-    move = move_at(record, notice.at)
-    source = move.after if move else record
+def _facts(t: NullTranslations, notice: Notice, record: Session | Ended | None) -> list[tuple[str, str]]:
+    """What the mail says of the login. Of a move only what is known of where the session is used now: the device of its
+    login is the user's own."""
+    has_moved = "moved" in notice.kinds
+    source = moved_to(record, notice.at) if has_moved or record is None else record
     browser, system = plain_words(source.browser), plain_words(source.os)
     software = browser or system
     if browser and system:
         software = t.gettext("%(browser)s on %(system)s") % {"browser": browser, "system": system}
     return [
         (t.gettext("Time"), f"{notice.at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"),
-        (t.gettext("Device"), software or t.gettext("Unknown device")),
+        (t.gettext("Device"), software or ("" if has_moved else t.gettext("Unknown device"))),
         (t.gettext("Place"), plain_words(source.place.words if source.place else None)),
     ]
 
@@ -175,7 +174,7 @@ def _html(
     above: list[str],
     facts: list[tuple[str, str]],
     below: list[str],
-    button: tuple[str, str] | None,
+    button: tuple[str, str],
 ) -> str:
     """Styles stand in the tags: many mail programs drop a style sheet. Tables draw the layout in all of them."""
     rows = "".join(
@@ -183,11 +182,7 @@ def _html(
         f'<td style="padding:4px 0"><strong><bdi>{e(value)}</bdi></strong></td></tr>'
         for label, value in facts
     )
-    action = (
-        f'<p style="margin:24px 0 8px"><a href="{e(button[1])}" style="{_BUTTON}">{e(button[0])}</a></p>'
-        if button
-        else ""
-    )
+    action = f'<p style="margin:24px 0 8px"><a href="{e(button[1])}" style="{_BUTTON}">{e(button[0])}</a></p>'
     return (
         f'<!doctype html>\n<html lang="{e(language)}">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width">\n<meta name="color-scheme" content="light">\n'

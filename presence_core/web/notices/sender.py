@@ -217,11 +217,11 @@ class NoticeSender:
         return self._finish(notice, claim, "sent")
 
     def _write(self, notice: Notice) -> NoticeMail | None:
-        """The mail; None if there is none to send: no address, or nothing is known of the session any more."""
+        """The mail; None if there is none to send: no address, or staff act on behalf of the user."""
+        if check.is_on_behalf(notice.session_id):
+            return None
         ref = f"{notice.uid}:{notice.session_id}"
         record: Session | Ended | None = self._presence.sessions_among([ref]).get(ref)
-        if record is None or record.on_behalf_by is not None:
-            return None
         found = self._address_of(notice.uid)
         if found is None:
             return None
@@ -230,8 +230,7 @@ class NoticeSender:
         if to is None:
             log.warning("address_of returned no mail address", extra=fields(event="notice_no_address"))
             return None
-        is_live = isinstance(record, Session)
-        link = self._link.make(notice.uid, notice.session_id, notice.at) if is_live else None
+        link = self._link.make(notice.uid, notice.session_id, notice.at)
         return write_mail(notice, record, to, language, self._site, link, self._link.days)
 
     def _put_back(self, notice: Notice, claim: Claim, error: NotSent) -> bool:
