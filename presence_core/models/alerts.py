@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Final, Literal, get_args
 
 from presence_core.models.choices import NoticeAnswer, NoticeState
+from presence_core.models.places import Origin, Place
 from presence_core.models.sessions import moment
 
 AlertCount = Literal["ends", "logins", "failed"]
@@ -91,6 +92,8 @@ class Notice:
     answer: NoticeAnswer | None = None  #: of the user, by the link
     devices: tuple[str, ...] = ()  #: the digest of the device of this login, hex; of several, if it is not sure which
 
+    after: Origin | None = None  #: of a move: where the session was used then, without the network; None: not known
+
     @classmethod
     def from_stored(cls, uid: str, notice_id: str, raw: bytes) -> Notice | None:
         """Decode a stored notice; None if it is not as we write it."""
@@ -103,10 +106,17 @@ class Notice:
             devices = tuple(device for device in map(str, row.get("devices") or ()) if _HEX.fullmatch(device))
             return cls(
                 id=notice_id, uid=uid, session_id=str(row["sid"]), at=moment(int(row["at"])), kinds=kinds, state=state,
-                answer=answer, devices=devices,
+                answer=answer, devices=devices, after=_origin(row.get("after")),
             )  # fmt: skip
         except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError):
             return None
+
+
+def _origin(after: Mapping[str, object] | None) -> Origin | None:
+    if after is None:
+        return None
+    os, browser, country, city = (str(after.get(name) or "") or None for name in ("os", "browser", "country", "city"))
+    return Origin(place=Place(country=country, city=city) if country or city else None, os=os, browser=browser)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,11 @@
 -- KEYS: 1 notices of the user 2 notice queue 3 devices of the user
 -- ARGV: 1 now|'' 2 uid 3 id 4 session id 5 when the login was, ms 6 kind 7 seconds that a notice is kept
 --   8 notices that a user gets in a day 9 users that may wait on this shard 10 seconds after which it is too old
--- returns: 1: it waits; 0: it was there; -1: the user has had enough today; -2: the queue is full; -3: it is too old
+--   11 where a move led to, JSON|''
+-- returns: 1: it waits; 0: it was there, or another move of the session waits; -1: the user has had enough today;
+--   -2: the queue is full; -3: it is too old
 local notices, queue, known = unpack(KEYS)
-local given_now, uid, id, sid, at, kind, keep, per_day, most, give_up = unpack(ARGV, 1, ARGS)
+local given_now, uid, id, sid, at, kind, keep, per_day, most, give_up, after = unpack(ARGV, 1, ARGS)
 local now = clock(given_now)
 
 -- Digests, in hex, of the device of this login; if it has logged in again, of those that have since. nil without any.
@@ -37,6 +39,9 @@ if notice then
   store_changed(notices, queue, uid, stored, {[id] = true}, lapsed)
   return 1
 end
+for _, other in pairs(kind == 'moved' and stored or {}) do
+  if other.state == 'waiting' and other.sid == sid and other.kinds[1] == 'moved' then return 0 end
+end
 if now - tonumber(at) >= tonumber(give_up) * 1000 then return -3 end
 local today = 0
 for _, other in pairs(stored) do
@@ -47,6 +52,7 @@ if redis.call('ZCARD', queue) >= tonumber(most) and not redis.call('ZSCORE', que
 
 -- Nothing below can fail.
 stored[id] = {sid = sid, at = at, kinds = {kind}, state = 'waiting', due = ms(now), devices = devices_of_login(),
+              after = after ~= '' and cjson.decode(after) or nil,
               ['until'] = ms(now + tonumber(keep) * 1000)}
 store_changed(notices, queue, uid, stored, {[id] = true}, lapsed)
 return 1

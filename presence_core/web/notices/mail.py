@@ -149,7 +149,7 @@ def _facts(t: NullTranslations, notice: Notice, record: Session | Ended | None) 
     """What the mail says of the login. Of a move only what is known of where the session is used now: the device of its
     login is the user's own."""
     has_moved = "moved" in notice.kinds
-    source = moved_to(record, notice.at) if has_moved or record is None else record
+    source = moved_to(notice, record, notice.at) if has_moved or record is None else record
     browser, system = plain_words(source.browser), plain_words(source.os)
     software = browser or system
     if browser and system:

@@ -15,7 +15,7 @@ from presence_core.client import Presence
 from presence_core.errors import InvalidArgument, PresenceError
 from presence_core.fork_safety import renew_in_child
 from presence_core.logs import OutageLog, fields
-from presence_core.models import Ended, Event, Notice, Session
+from presence_core.models import Ended, Event, Notice, Session, SessionMoved
 from presence_core.operations.notices import queue
 from presence_core.operations.notices.queue import Claim, Limits, Odd
 from presence_core.schema.endings import EventKind
@@ -172,7 +172,9 @@ class NoticeSender:
     def _odd(self, events: Iterable[Event]) -> Iterable[Odd]:
         for event in events:
             if event.kind in self._kinds and _is_ref(event):
-                yield Odd(event.uid, event.session_id, event.kind, round(event.at.timestamp() * 1000))
+                move = event.move if isinstance(event, SessionMoved) else None
+                at = round(event.at.timestamp() * 1000)
+                yield Odd(event.uid, event.session_id, event.kind, at, move.after if move else None)
 
     # -- one notice ----------------------------------------------------------------------------------------------------
 

@@ -91,7 +91,7 @@ def _device(found: Found) -> Device:
     device = unknown if found.record is None else device_of(found.record, "")
     if not found.has_moved:
         return device
-    now = moved_to(found.record, found.at)
+    now = moved_to(found.notice, found.record, found.at)
     place = now.place.words if now.place else None
     return replace(device, name=None, browser=now.browser, os=now.os, place=place or None)
 

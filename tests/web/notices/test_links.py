@@ -18,6 +18,7 @@ from presence_core.web.notices.link import LinkKeys, NoticeLink
 from presence_core.web.rules import Rules
 from presence_core.web.your_devices.options import DeviceOptions
 from tests.conftest import Servers
+from tests.contract.sessions.test_moves import CHROME, FIREFOX
 from tests.support.facade import EventLoop
 from tests.support.fair_clock import PATIENT
 from tests.support.notices import queue_notice
@@ -129,6 +130,25 @@ def test_the_link_of_a_mail_is_valid_also_when_nothing_is_kept_of_the_session(ev
 
 def _one_call(call: Call) -> Any:
     return (yield [call])
+
+
+def test_the_page_of_a_move_never_shows_the_users_own_device(eve: Ground) -> None:
+    presence = eve.presence
+    token = presence.login("ada", device="phone of ada", ip="192.0.2.7", user_agent=CHROME).token
+    moved = presence.validate(token, ip="203.0.113.7", user_agent=FIREFOX).session
+    assert moved is not None
+    assert moved.move is not None
+    link = eve.link(moved, moved.move.at)
+    page = eve.get(link)
+    assert "<bdi>Firefox on Linux</bdi>" in page.text
+    assert presence.validate(token, ip="192.0.2.7", user_agent=CHROME)
+    assert presence.validate(token, ip="198.51.100.7", user_agent="curl/8.7.1").moved
+    again = eve.get(link)
+    assert "<bdi>Unknown device</bdi>" in again.text
+    for shown in (page, again):
+        assert shown.status_code == 200
+        assert "phone of ada" not in shown.text
+        assert "Chrome" not in shown.text
 
 
 def test_this_was_me_changes_no_session_and_is_in_the_audit(ada: Ground) -> None:
