@@ -1,7 +1,8 @@
 """The mail of a notice, as text and as HTML.
 
-Nothing in it is as a visitor wrote it. The name of the device, the user's name and the user agent are not in it; the
-families of browser and system, and the place, lose all characters that could make a link, a header or markup.
+The name of the device, the user's name and the user agent are not in it. The families of browser and system are two or
+three words of at most 20 letters together; they, and the place, lose all characters that could make a link, a header or
+markup.
 """
 
 from __future__ import annotations
@@ -30,11 +31,13 @@ DOMAIN: Final = "notices"
 
 MAX_ADDRESS: Final = 254
 MAX_WORDS: Final = 60
+MAX_FAMILY: Final = 20
 
 _ADDRESS: Final = re.compile(
     r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@[^\s@\x00-\x2c\x2f\x3a-\x40\x5b-\x60\x7b-\x7f]{1,253}"
 )
 _KEPT: Final = frozenset(" '(),+-")
+_FAMILY_WORD: Final = re.compile(r"[A-Za-z0-9+-]+")
 _LONG_NUMBER: Final = re.compile(r"\d[\d ()+-]{5,}\d")
 """Mail programs turn it into a link that calls it."""
 
@@ -105,6 +108,12 @@ def plain_words(text: str | None) -> str:
     return " ".join(_LONG_NUMBER.sub(" ", kept).split())[:MAX_WORDS].strip()
 
 
+def family_words(text: str | None, most: int = 2) -> str:
+    """The family of a browser or system, in a few plain words. Of an unusual user agent it is what the visitor wrote:
+    too short for a sentence."""
+    return " ".join(_FAMILY_WORD.findall(plain_words(text))[:most])[:MAX_FAMILY].strip()
+
+
 def write_mail(
     notice: Notice, record: Session | Ended | None, to: str, language: str | None, site: str, link: str, days: int
 ) -> NoticeMail:
@@ -150,7 +159,7 @@ def _facts(t: NullTranslations, notice: Notice, record: Session | Ended | None) 
     login is the user's own."""
     has_moved = "moved" in notice.kinds
     source = moved_to(notice, record, notice.at) if has_moved or record is None else record
-    browser, system = plain_words(source.browser), plain_words(source.os)
+    browser, system = family_words(source.browser), family_words(source.os, 3)  # Mac OS X
     software = browser or system
     if browser and system:
         software = t.gettext("%(browser)s on %(system)s") % {"browser": browser, "system": system}
