@@ -43,9 +43,10 @@ for _, other in pairs(kind == 'moved' and stored or {}) do
   if other.state == 'waiting' and other.sid == sid and other.kinds[1] == 'moved' then return 0 end
 end
 if now - tonumber(at) >= tonumber(give_up) * 1000 then return -3 end
-local today = 0
+local today = 0 -- mails that wait, and those of the last 24 hours
 for _, other in pairs(stored) do
-  if other.state ~= 'link' and math.abs(tonumber(at) - tonumber(other.at)) < 86400000 then today = today + 1 end
+  local waits, last = other.state == 'waiting' or other.state == 'sending', tonumber(other.claimed or other.at)
+  if waits or other.state ~= 'link' and now - last < 86400000 then today = today + 1 end
 end
 if today >= tonumber(per_day) then return -1 end
 if redis.call('ZCARD', queue) >= tonumber(most) and not redis.call('ZSCORE', queue, uid) then return -2 end

@@ -84,6 +84,30 @@ def test_an_event_that_is_read_too_late_is_not_queued(p: P) -> None:
     assert p.notices_of("ada") == []
 
 
+def test_the_mails_of_a_day_are_counted_when_they_are_sent(p: P) -> None:
+    """Else those that waited for a mail server would all come on one day, with those of that day."""
+    limits, hour = LIMITS._replace(per_day=2, give_up=7 * 86_400, keep=14 * 86_400), 3600
+    p.freeze()
+
+    def odd() -> dict[str, int]:
+        session = p.login("ada", idle_timeout=30 * 86_400, absolute_timeout=30 * 86_400).session
+        run, ctx = p.internal.run, p.internal.context
+        item = queue.Odd("ada", session.session_id, "new_device", round(session.login_at.timestamp() * 1000))
+        counts: dict[str, int] = run(queue.queue(ctx, [item], p.events_end(), limits))
+        return counts
+
+    odd()
+    p.advance(30 * hour)
+    odd()
+    assert odd()["limited"] == 1, "two wait, one of them of the day before"
+    for _ in range(2):
+        assert finish(p, claim(p, "ada", limits))
+    p.advance(23 * hour)
+    assert odd()["limited"] == 1, "both were sent on this day"
+    p.advance(hour)
+    assert odd()["limited"] == 0
+
+
 @every_topology
 def test_a_notice_of_an_erased_user_is_gone_also_while_it_is_sent(p: P) -> None:
     sessions = [p.login("ada").session for _ in range(2)]
