@@ -180,14 +180,16 @@ class EventsMethods(Client):
     ) -> bool:
         """Do what a user answered to a notice: the login was theirs ("me"), or it was not ("not_me").
 
-        "not_me" ends the session with the cause "denied", requires a new sign-in from the user's other sessions, and
-        makes the device of this login unknown again. The audit has entries by the user: ``confirm_login``, or
-        ``deny_login`` and ``require_sign_in``. Returns False, and does nothing, if the session has ended, or the notice
-        was answered before. at: of the notice, aware datetime or Unix seconds. until: when its link lapses; the answer
-        is kept until then. block_for: with "not_me", seconds for which the user may not log in.
+        "not_me" ends the session with the cause "denied", if it lives, requires a new sign-in from the user's other
+        sessions, and makes the device of this login unknown again. The audit has entries by the user:
+        ``confirm_login``, or ``deny_login`` and ``require_sign_in``. Returns False, and does nothing, if the notice was
+        answered before, if an answer is being carried out, or if nothing is kept of the notice and the session.
+
+        at: of the notice, aware datetime or Unix seconds. until: when its link lapses; the answer is kept until then.
+        block_for: with "not_me", seconds for which the user may not log in.
 
         The caller has verified that the answer is the user's: the page "Your devices" does that and calls this. Cost:
-        that of ``kick`` and ``require_sign_in``; five round trips more.
+        that of ``kick`` and ``require_sign_in``; eight round trips more.
         """
         return self._run(answers.answer_notice(self._ctx, uid, session_id, at, answer, until, block_for))
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal, get_args
 
 from presence_core.models.choices import NoticeAnswer, NoticeState
+from presence_core.models.places import Origin, Place
 from presence_core.models.sessions import moment
 
 AlertCount = Literal["ends", "logins", "failed"]
@@ -74,6 +76,7 @@ class FailureAlert:
 
 _STATES: Final = get_args(NoticeState)
 _ANSWERS: Final = get_args(NoticeAnswer)
+_HEX: Final = re.compile("(?:[0-9a-f]{2})+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +90,9 @@ class Notice:
     kinds: tuple[str, ...]  #: what was odd: "new_device", "distant", …; empty for a link of a webhook
     state: NoticeState
     answer: NoticeAnswer | None = None  #: of the user, by the link
+    devices: tuple[str, ...] = ()  #: the digest of the device of this login, hex; of several, if it is not sure which
+
+    after: Origin | None = None  #: of a move: where the session was used then, without the network; None: not known
 
     @classmethod
     def from_stored(cls, uid: str, notice_id: str, raw: bytes) -> Notice | None:
@@ -97,12 +103,20 @@ class Notice:
             state, answer = row["state"], row.get("answer")
             if state not in _STATES or (answer is not None and answer not in _ANSWERS):
                 return None
+            devices = tuple(device for device in map(str, row.get("devices") or ()) if _HEX.fullmatch(device))
             return cls(
                 id=notice_id, uid=uid, session_id=str(row["sid"]), at=moment(int(row["at"])), kinds=kinds, state=state,
-                answer=answer,
+                answer=answer, devices=devices, after=_origin(row.get("after")),
             )  # fmt: skip
         except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError):
             return None
+
+
+def _origin(after: Mapping[str, object] | None) -> Origin | None:
+    if after is None:
+        return None
+    os, browser, country, city = (str(after.get(name) or "") or None for name in ("os", "browser", "country", "city"))
+    return Origin(place=Place(country=country, city=city) if country or city else None, os=os, browser=browser)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -85,7 +85,7 @@ def read_move(packed: bytes) -> tuple[Place | None, Move | None]:
     """The place of the latest address and the last move, of the field ``w`` as moves/note_move.lua writes it. None
     for each that is not known."""
     lines = packed.decode("utf-8", "replace").split("\n")
-    if len(lines) not in (6, 27):
+    if len(lines) not in (6, 27, 28):  # 27: before families were kept
         return None, None
     place = None if lines[5] else _place_of(lines[:5])
     times = lines[6:8]

@@ -46,7 +46,7 @@ BULK_KICK_NEEDS: Final = _commands(
 
 DENY_NEEDS: Final = _commands(
     (REQUIRE_SIGN_IN, END_SESSIONS, ANSWER_NOTICE),
-    "hdel", "hgetall", "hlen", "hmget", "scard", "smembers", "xlen", "zcard", "zmscore", "zscore",
+    "get", "hdel", "hgetall", "hlen", "hmget", "scard", "set", "smembers", "xlen", "zcard", "zmscore", "zscore",
 )  # fmt: skip
 
 BULK_TIMEOUTS_NEEDS: Final = _commands((CLAIM_JOB, RAISE_JOB_FENCE, CHANGE_TIMEOUTS, CLOSE_JOB), "hget", "hmget")

@@ -119,8 +119,8 @@ def mails(sent: Sequence[NoticeMail], folder: Path | None) -> str:
 
 
 def _mail(mail: NoticeMail) -> str:
-    text = mail.text.replace(mail.link, "") if mail.link else mail.text
-    link = f'<a class="button" href="{e(mail.link)}">Check this sign-in</a>' if mail.link else ""
+    text = mail.text.replace(mail.link, "")
+    link = f'<a class="button" href="{e(mail.link)}">Check this sign-in</a>'
     return f"""<section>
 <small>To: <bdi>{e(mail.to)}</bdi></small>
 <h2>{e(mail.subject)}</h2>

@@ -65,7 +65,9 @@ def test_a_login_on_a_new_device_is_sent_with_what_a_mail_to_the_user_needs(
 
 
 @on("valkey-sync")
-def test_a_webhook_has_the_link_of_a_notice_while_the_session_lives(p: P, receiver: Receiver, tmp_path: Path) -> None:
+def test_a_webhook_has_the_link_of_a_notice_also_if_the_session_has_ended(
+    p: P, receiver: Receiver, tmp_path: Path
+) -> None:
     p.login("ada", device_id="device-phone")
     hooks: dict[str, Any] = {"position": tmp_path / "hooks", "kinds": ["new_device", "kicked"], "notice_link": LINK}
     with Webhooks(p, [receiver.url], SECRET, **hooks, **QUICK):
@@ -76,12 +78,13 @@ def test_a_webhook_has_the_link_of_a_notice_while_the_session_lives(p: P, receiv
     login, kick = receiver.taken
     assert login["link"] == LINK.make("ada", new.session_id, new.login_at)
     assert (kick["type"], kick["by"], "link" in kick) == ("kicked", "ada", False)
-    for number in (1, 2):
-        ended = p.login("ada", device_id=f"device-number-{number}").session
-        p.logout("ada", ended.session_id)
+    ended = [p.login("ada", device_id=f"device-number-{number}").session for number in (1, 2)]
+    for session in ended:
+        p.logout("ada", session.session_id)
     with Webhooks(p, [receiver.url], SECRET, **hooks, **QUICK):
         until(lambda: len(receiver.taken) == 4)
-    assert {hook["link"] for hook in receiver.taken[2:]} == {None}
+    links = [LINK.make("ada", session.session_id, session.login_at) for session in ended]
+    assert [hook["link"] for hook in receiver.taken[2:]] == links
 
 
 @on("valkey-sync", "cluster-sync")

@@ -19,7 +19,7 @@ for id, notice in pairs(stored) do
     notice.state, changed[id], unsure = 'unsure', true, unsure + 1
   elseif notice.state == 'waiting' and tonumber(notice.due) <= now and found == '' then
     notice.state, notice.claim, notice.due = 'sending', claim, ms(now + tonumber(hold) * 1000)
-    found, changed[id] = id, true
+    notice.claimed, found, changed[id] = ms(now), id, true
   elseif notice.state == 'waiting' then
     waiting = waiting + 1
   end

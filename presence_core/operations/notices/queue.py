@@ -5,11 +5,12 @@ A notice is claimed before it is sent. So it is sent at most once: if the sender
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from presence_core.keyspace import digest
-from presence_core.models import Notice, text
+from presence_core.models import Notice, Origin, Place, text
 from presence_core.operations.context import Context
 from presence_core.operations.durability.held_changes import wait_calls
 from presence_core.operations.sessions import events
@@ -41,6 +42,7 @@ class Odd(NamedTuple):
     session_id: str
     kind: str
     at: int  #: ms
+    after: Origin | None = None  #: where a move led to; None: not known any more
 
 
 class Claim(NamedTuple):
@@ -75,9 +77,10 @@ def queue(ctx: Context, odd: Sequence[Odd], cursor: str, limits: Limits) -> Op[d
     most = max(1, MAX_WAITING // len(ctx.keys.shards))
     if odd:
         replies = yield [
-            call_of(scripts.QUEUE_NOTICE, (shard.notices(item.uid), shard.notice_queue), given_now=ctx.now,
-                    uid=item.uid, id=notice_id(item.session_id, item.at), sid=item.session_id, at=item.at,
-                    kind=item.kind, keep=limits.keep, per_day=limits.per_day, most=most, give_up=limits.give_up)
+            call_of(scripts.QUEUE_NOTICE, (shard.notices(item.uid), shard.notice_queue, shard.known(item.uid)),
+                    given_now=ctx.now, uid=item.uid, id=notice_id(item.session_id, item.at), sid=item.session_id,
+                    at=item.at, kind=item.kind, keep=limits.keep, per_day=limits.per_day, most=most,
+                    give_up=limits.give_up, after=_packed(item.after))
             for item in odd
             for shard in (ctx.shard(item.uid),)
         ]  # fmt: skip
@@ -87,6 +90,15 @@ def queue(ctx: Context, odd: Sequence[Odd], cursor: str, limits: Limits) -> Op[d
     key = ctx.keys.common.notice
     yield [command(key, "HSET", key, "cursor", cursor)]
     return counts
+
+
+def _packed(after: Origin | None) -> str:
+    """Where a move led to, as the notice keeps it: the session may move on before the mail is written."""
+    if after is None:
+        return ""
+    place = after.place or Place()
+    kept = {"os": after.os, "browser": after.browser, "country": place.country, "city": place.city}
+    return json.dumps({name: value for name, value in kept.items() if value})
 
 
 def due(ctx: Context, limit: int) -> Op[list[str]]:

@@ -7,7 +7,8 @@ from datetime import datetime
 from gettext import NullTranslations
 from typing import Final
 
-from presence_core.models.places import Move
+from presence_core.models.alerts import Notice
+from presence_core.models.places import Origin
 from presence_core.models.sessions import Record
 from presence_core.schema.endings import EventKind
 
@@ -27,9 +28,13 @@ KINDS: Final[dict[EventKind, Sentence]] = {
 """Kind of an event → what the mail and the page say about it."""
 
 
-def move_at(record: Record, at: datetime) -> Move | None:
-    """The move of a session at this time; None if it has moved again since, or not at all."""
-    return record.move if record.move is not None and record.move.at == at else None
+def moved_to(notice: Notice | None, record: Record | None, at: datetime) -> Origin:
+    """Where a session was used after the move at this time. Nothing is known of it if the notice does not say so, and
+    the session has moved again since."""
+    if notice is not None and notice.after is not None:
+        return notice.after
+    move = record.move if record is not None else None
+    return move.after if move is not None and move.at == at else Origin()
 
 
 def sentences(t: NullTranslations, kinds: Iterable[str]) -> list[str]:

@@ -1,7 +1,7 @@
 """The link of a notice: signed, for one session, for some days.
 
 It has the user and a handle of the session, never the session id. Redis knows whether it was used. A link that is
-forged, lapsed, or of another key is ``None`` here; one of a session that has ended finds no session.
+forged, lapsed, or of another key is ``None`` here.
 """
 
 from __future__ import annotations

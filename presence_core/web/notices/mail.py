@@ -1,7 +1,8 @@
 """The mail of a notice, as text and as HTML.
 
-Nothing in it is as a visitor wrote it. The name of the device, the user's name and the user agent are not in it; the
-families of browser and system, and the place, lose all characters that could make a link, a header or markup.
+The name of the device, the user's name and the user agent are not in it. The families of browser and system are two or
+three words of at most 20 letters together; they, and the place, lose all characters that could make a link, a header or
+markup.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Final
 
 from presence_core.models import Ended, Notice, Session
 from presence_core.text.languages import match, tag_of, translations
-from presence_core.web.notices.kinds import move_at, sentences
+from presence_core.web.notices.kinds import moved_to, sentences
 
 __all__ = ["NotSent", "NoticeMail", "Refused"]
 
@@ -29,6 +30,7 @@ DOMAIN: Final = "notices"
 
 MAX_ADDRESS: Final = 254
 MAX_WORDS: Final = 60
+MAX_FAMILY: Final = 20
 
 _ADDRESS: Final = re.compile(
     r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@[^\s@\x00-\x2c\x2f\x3a-\x40\x5b-\x60\x7b-\x7f]{1,253}"
@@ -36,6 +38,7 @@ _ADDRESS: Final = re.compile(
 _HOST: Final = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.(?!$)|$))+")
 """IDNA maps some signs to ASCII ones: ＞ to >, ℀ to a/c."""
 _KEPT: Final = frozenset(" '(),+-")
+_FAMILY_WORD: Final = re.compile(r"[A-Za-z0-9+-]+")
 _LONG_NUMBER: Final = re.compile(r"\d[\d ()+-]{5,}\d")
 """Mail programs turn it into a link that calls it."""
 
@@ -61,7 +64,7 @@ class NoticeMail:
     subject: str
     text: str = field(repr=False)
     html: str = field(repr=False)
-    link: str | None = field(repr=False)  #: None: the session has ended, so there is nothing to answer
+    link: str = field(repr=False)  #: to the page on which the user answers
     notice: Notice
 
     def message(self, sender: str) -> EmailMessage:
@@ -107,33 +110,36 @@ def plain_words(text: str | None) -> str:
     return " ".join(_LONG_NUMBER.sub(" ", kept).split())[:MAX_WORDS].strip()
 
 
+def family_words(text: str | None, most: int = 2) -> str:
+    """The family of a browser or system, in a few plain words. Of an unusual user agent it is what the visitor wrote:
+    too short for a sentence."""
+    return " ".join(_FAMILY_WORD.findall(plain_words(text))[:most])[:MAX_FAMILY].strip()
+
+
 def write_mail(
-    notice: Notice, record: Session | Ended, to: str, language: str | None, site: str, link: str | None, days: int
+    notice: Notice, record: Session | Ended | None, to: str, language: str | None, site: str, link: str, days: int
 ) -> NoticeMail:
-    """The mail about a login. site: the name of the site. link: None if the session has ended."""
+    """The mail about a login. record: None if nothing is kept of the session. site: the name of the site."""
     chosen = match(language) or "en"
     t = translations(LOCALE, DOMAIN, chosen)
     greeting, subject = (text % {"site": site} for text in _opening(t, notice))
     odd = sentences(t, notice.kinds)
     facts = [(label, value) for label, value in _facts(t, notice, record) if value]
-    calm = t.gettext("If this was you, you need not do anything.")
-    if link is None:
-        rest = [t.gettext("This device has been signed out since. If it was not you, change your password.")]
-    else:
-        rest = [
-            t.ngettext(
-                "If this was not you, or you are not sure, open this page. It is valid for %(count)d day, and asks "
-                "before it does anything:",
-                "If this was not you, or you are not sure, open this page. It is valid for %(count)d days, and asks "
-                "before it does anything:",
-                days,
-            )
-            % {"count": days}
-        ]
-    lines = [greeting, *odd, "", *(f"{label}: {value}" for label, value in facts), "", calm, *rest]
-    text = "\n".join([*lines, *(("", link) if link else ())]) + "\n"
-    button = (t.gettext("Check this sign-in"), link) if link else None
-    html = _html(tag_of(chosen), subject, [greeting, *odd], facts, [calm, *rest], button)
+    below = [
+        t.gettext("If this was you, you need not do anything."),
+        t.ngettext(
+            "If this was not you, or you are not sure, open this page. It is valid for %(count)d day, and asks "
+            "before it does anything:",
+            "If this was not you, or you are not sure, open this page. It is valid for %(count)d days, and asks "
+            "before it does anything:",
+            days,
+        )
+        % {"count": days},
+    ]
+    lines = [greeting, *odd, "", *(f"{label}: {value}" for label, value in facts), "", *below, "", link]
+    text = "\n".join(lines) + "\n"
+    button = (t.gettext("Check this sign-in"), link)
+    html = _html(tag_of(chosen), subject, [greeting, *odd], facts, below, button)
     return NoticeMail(to=to, language=chosen, subject=subject, text=text, html=html, link=link, notice=notice)
 
 
@@ -150,16 +156,18 @@ def _opening(t: NullTranslations, notice: Notice) -> tuple[str, str]:
     )
 
 
-def _facts(t: NullTranslations, notice: Notice, record: Session | Ended) -> list[tuple[str, str]]:
-    move = move_at(record, notice.at)
-    source = move.after if move else record
-    browser, system = plain_words(source.browser), plain_words(source.os)
+def _facts(t: NullTranslations, notice: Notice, record: Session | Ended | None) -> list[tuple[str, str]]:
+    """What the mail says of the login. Of a move only what is known of where the session is used now: the device of its
+    login is the user's own."""
+    has_moved = "moved" in notice.kinds
+    source = moved_to(notice, record, notice.at) if has_moved or record is None else record
+    browser, system = family_words(source.browser), family_words(source.os, 3)  # Mac OS X
     software = browser or system
     if browser and system:
         software = t.gettext("%(browser)s on %(system)s") % {"browser": browser, "system": system}
     return [
         (t.gettext("Time"), f"{notice.at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"),
-        (t.gettext("Device"), software or t.gettext("Unknown device")),
+        (t.gettext("Device"), software or ("" if has_moved else t.gettext("Unknown device"))),
         (t.gettext("Place"), plain_words(source.place.words if source.place else None)),
     ]
 
@@ -177,7 +185,7 @@ def _html(
     above: list[str],
     facts: list[tuple[str, str]],
     below: list[str],
-    button: tuple[str, str] | None,
+    button: tuple[str, str],
 ) -> str:
     """Styles stand in the tags: many mail programs drop a style sheet. Tables draw the layout in all of them."""
     rows = "".join(
@@ -185,11 +193,7 @@ def _html(
         f'<td style="padding:4px 0"><strong><bdi>{e(value)}</bdi></strong></td></tr>'
         for label, value in facts
     )
-    action = (
-        f'<p style="margin:24px 0 8px"><a href="{e(button[1])}" style="{_BUTTON}">{e(button[0])}</a></p>'
-        if button
-        else ""
-    )
+    action = f'<p style="margin:24px 0 8px"><a href="{e(button[1])}" style="{_BUTTON}">{e(button[0])}</a></p>'
     return (
         f'<!doctype html>\n<html lang="{e(language)}">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width">\n<meta name="color-scheme" content="light">\n'

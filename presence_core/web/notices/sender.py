@@ -16,7 +16,7 @@ from presence_core.client import Presence
 from presence_core.errors import InvalidArgument, PresenceError
 from presence_core.fork_safety import renew_in_child
 from presence_core.logs import OutageLog, fields
-from presence_core.models import Ended, Event, Notice, Session
+from presence_core.models import Ended, Event, Notice, Session, SessionMoved
 from presence_core.operations.notices import queue
 from presence_core.operations.notices.queue import Claim, Limits, Odd
 from presence_core.schema.endings import EventKind
@@ -206,7 +206,9 @@ class NoticeSender:
     def _odd(self, events: Iterable[Event]) -> Iterable[Odd]:
         for event in events:
             if event.kind in self._kinds and _is_ref(event):
-                yield Odd(event.uid, event.session_id, event.kind, round(event.at.timestamp() * 1000))
+                move = event.move if isinstance(event, SessionMoved) else None
+                at = round(event.at.timestamp() * 1000)
+                yield Odd(event.uid, event.session_id, event.kind, at, move.after if move else None)
 
     # -- one notice ----------------------------------------------------------------------------------------------------
 
@@ -265,11 +267,11 @@ class NoticeSender:
             raise
 
     def _write(self, notice: Notice) -> NoticeMail | None:
-        """The mail; None if there is none to send: no address, or nothing is known of the session any more."""
+        """The mail; None if there is none to send: no address, or staff act on behalf of the user."""
+        if check.is_on_behalf(notice.session_id):
+            return None
         ref = f"{notice.uid}:{notice.session_id}"
         record: Session | Ended | None = self._presence.sessions_among([ref]).get(ref)
-        if record is None or record.on_behalf_by is not None:
-            return None
         found = self._ask_address(notice.uid)
         if found is None:
             return None
@@ -278,8 +280,7 @@ class NoticeSender:
         if to is None:
             log.warning("address_of returned no mail address", extra=fields(event="notice_no_address"))
             return None
-        is_live = isinstance(record, Session)
-        link = self._link.make(notice.uid, notice.session_id, notice.at) if is_live else None
+        link = self._link.make(notice.uid, notice.session_id, notice.at)
         return write_mail(notice, record, to, language, self._site, link, self._link.days)
 
     def _ask_address(self, uid: str) -> tuple[str, str | None] | None:

@@ -115,8 +115,8 @@ class DeliveryReader:
         elif event.kind in _ODD:
             body |= {"uid": event.uid, "session_id": event.session_id} | _login_of(event, record)
             if self._notice_link is not None and event.kind in KINDS:
-                is_live = isinstance(record, Session)
-                link = self._notice_link.make(event.uid, event.session_id, event.at) if is_live else None
+                is_users = _is_ref(event) and not check.is_on_behalf(event.session_id)
+                link = self._notice_link.make(event.uid, event.session_id, event.at) if is_users else None
                 body["link"] = link
         return Delivery(body, event.cursor)
 

@@ -48,7 +48,7 @@ class Webhooks:
     these 20 ms.
 
     notice_link: new_device, distant and after_failures have a field ``link``, on which the user answers whether it was
-    them: see ``presence_core.web.notices``. It is null if the session has ended.
+    them: see ``presence_core.web.notices``. It is null for a session of staff on behalf of the user.
     """
 
     def __init__(

@@ -128,14 +128,14 @@ def _other_sign_ins(sign_ins: Sequence[SignIn], shown: Sequence[Record], now: da
     )
 
 
-def device_of(session: Session, handle: str, *, is_this: bool = False) -> Device:
-    """A live session, as the page shows it."""
+def device_of(record: Record, handle: str, *, is_this: bool = False) -> Device:
+    """The device of a session, as the page shows it."""
     return Device(
         handle=handle,
         is_this=is_this,
-        last_active=session.last_seen,
-        signed_in=session.login_at,
-        **_client(session),
+        last_active=record.last_seen,
+        signed_in=record.login_at,
+        **_client(record),
     )
 
 

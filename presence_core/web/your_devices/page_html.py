@@ -91,11 +91,13 @@ def message_content(title: str, sentence: str, link: tuple[str, str] | None = No
     return _content(title, parts)
 
 
-def notice_content(t: NullTranslations, device: Device, *, has_moved: bool, may_block: bool) -> Content:
+def notice_content(t: NullTranslations, device: Device, *, has_moved: bool, is_live: bool, may_block: bool) -> Content:
     """The question whether a login was the user's, with a form for each answer, sent to the address of the page."""
     title = t.gettext("Was this you?")
     name, software = names_of(t, device)
-    since = e(t.gettext("Signed in since %(time)s")) % {"time": _time(device.signed_in)}
+    since = _time(device.signed_in)
+    if is_live:
+        since = e(t.gettext("Signed in since %(time)s")) % {"time": since}
     denied = t.gettext(
         "If it was not you, this device is signed out, and your other devices must sign in again. Then change your "
         "password."

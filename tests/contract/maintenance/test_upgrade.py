@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from presence_core.operations import layout as layout_operations
 from tests.conftest import Bed, on
 from tests.golden.namespace import SETTINGS as GOLDEN
 from tests.support.facade import P
-from tests.support.notices import queue_notice
+from tests.support.notices import claim, finish, queue_notice
 from tests.support.place_file import write_place_file
 from tests.support.programs.earlier import comparable
 
@@ -404,6 +405,24 @@ def test_an_earlier_version_reads_an_end_that_the_user_asked_for_and_leaves_noti
     earlier.login("ada", session_id="session-2")
     assert [ended.cause for ended in p.ended("ada")] == ["denied"]
     assert p.repair().repaired == 0
+
+
+@on("valkey-sync", "redis7-sync")
+def test_a_notice_that_an_earlier_version_queued_is_sent_and_answered(p: P, bed: Bed) -> None:
+    p.freeze()
+    p.login("ada", device_id="device-phone")
+    p.advance(1)
+    session = p.login("ada", device_id="device-laptop").session
+    queued = queue_notice(p, session)
+    key = p.context.shard("ada").notices("ada")
+    stored = json.loads(bed.raw.hget(key, queued.id))
+    names = ("sid", "at", "kinds", "state", "until", "due")
+    bed.raw.hset(key, queued.id, json.dumps({name: stored[name] for name in names}))
+    claimed = claim(p, "ada")
+    assert claimed.notice == replace(queued, state="sending", devices=())
+    assert finish(p, claimed)
+    assert p.answer_notice("ada", session.session_id, session.login_at, "not_me", until=p.clock.now.timestamp() + 60)
+    assert p.login("ada", device_id="device-laptop").session.new_device
 
 
 @on("valkey-sync", "redis7-sync")

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from presence_core import Unavailable
 from presence_core.operations.notices import answers, queue
+from presence_core.operations.notices.answers import LEASE
 from presence_core.operations.notices.queue import HOLD
 from presence_core.scripts.calls import Call
 from presence_core.scripts.notices import ANSWER_NOTICE
 from tests.conftest import Bed, every_topology, on
 from tests.support.facade import P
 from tests.support.notices import LIMITS, claim, finish, queue_notice
+from tests.support.place_file import write_place_file
 
 
 def due(p: P) -> list[str]:
@@ -89,6 +94,30 @@ def test_an_event_that_is_read_too_late_is_not_queued(p: P) -> None:
     assert p.notices_of("ada") == []
 
 
+def test_the_mails_of_a_day_are_counted_when_they_are_sent(p: P) -> None:
+    """Else those that waited for a mail server would all come on one day, with those of that day."""
+    limits, hour = LIMITS._replace(per_day=2, give_up=7 * 86_400, keep=14 * 86_400), 3600
+    p.freeze()
+
+    def odd() -> dict[str, int]:
+        session = p.login("ada", idle_timeout=30 * 86_400, absolute_timeout=30 * 86_400).session
+        run, ctx = p.internal.run, p.internal.context
+        item = queue.Odd("ada", session.session_id, "new_device", round(session.login_at.timestamp() * 1000))
+        counts: dict[str, int] = run(queue.queue(ctx, [item], p.events_end(), limits))
+        return counts
+
+    odd()
+    p.advance(30 * hour)
+    odd()
+    assert odd()["limited"] == 1, "two wait, one of them of the day before"
+    for _ in range(2):
+        assert finish(p, claim(p, "ada", limits))
+    p.advance(23 * hour)
+    assert odd()["limited"] == 1, "both were sent on this day"
+    p.advance(hour)
+    assert odd()["limited"] == 0
+
+
 @every_topology
 def test_a_notice_of_an_erased_user_is_gone_also_while_it_is_sent(p: P) -> None:
     sessions = [p.login("ada").session for _ in range(2)]
@@ -145,6 +174,77 @@ def test_of_two_answers_that_found_the_link_open_one_is_taken(p: P) -> None:
         slow.send(p.internal.run(_relay(calls)))
     assert answered.value.value is False
     assert [entry.action for entry in p.audit(uid="ada")] == ["confirm_login"]
+
+
+def test_not_me_forgets_the_device_that_the_notice_names_also_after_further_logins_on_it(p: P) -> None:
+    p.freeze()
+    p.login("ada", device_id="device-phone")
+    p.advance(1)
+    session = p.login("ada", device_id="device-laptop").session
+    p.advance(1)
+    p.login("ada", device_id="device-laptop")
+    notice = queue_notice(p, session)
+    assert len(notice.devices) == 1, "the sender came late"
+    p.advance(1)
+    p.login("ada", device_id="device-tablet")
+    p.login("ada", device_id="device-laptop")
+    assert p.answer_notice("ada", session.session_id, session.login_at, "not_me", until=4e9)
+    new = {device: p.login("ada", device_id=f"device-{device}").session.new_device for device in ("phone", "tablet")}
+    assert new == {"phone": False, "tablet": False}
+    assert p.login("ada", device_id="device-laptop").session.new_device
+
+
+def test_not_me_to_a_distant_login_makes_the_next_one_from_there_distant_again(bed: Bed, tmp_path: Path) -> None:
+    p = bed.connect(place_file=str(write_place_file(tmp_path / "places.mmdb")))
+    p.freeze()
+    p.login("ada", ip="192.0.2.7")
+    p.advance(60)
+    session = p.login("ada", ip="203.0.113.7").session
+    assert session.distant
+    p.logout("ada", session.session_id)
+    assert not p.login("ada", ip="203.0.113.7").session.distant
+    assert p.answer_notice("ada", session.session_id, session.login_at, "not_me", until=4e9)
+    assert p.login("ada", ip="203.0.113.7").session.distant
+    p.login("ada", ip="192.0.2.7")
+
+
+def test_not_me_blocks_and_is_in_the_audit_also_if_the_session_has_ended(p: P) -> None:
+    session = p.login("ada").session
+    p.logout("ada", session.session_id)
+    assert p.answer_notice("ada", session.session_id, session.login_at, "not_me", until=4e9, block_for=60)
+    assert p.blocked("ada") is not None
+    assert [entry.action for entry in p.audit(uid="ada")] == ["deny_login", "require_sign_in"]
+
+
+def test_of_many_answers_at_once_one_is_carried_out(p: P) -> None:
+    session = p.login("ada").session
+    p.login("ada")
+    given: Any = [("ada", session.session_id, session.login_at, answer) for answer in ("not_me", "me")] * 10
+    with ThreadPoolExecutor(20) as pool:
+        taken = list(pool.map(lambda args: p.answer_notice(*args, until=4e9), given))
+    assert taken.count(True) == 1
+    acts = [entry.action for entry in p.audit(uid="ada")]
+    assert acts in (["confirm_login"], ["deny_login", "require_sign_in"])
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+def test_an_answer_that_broke_off_can_be_given_again(p: P, is_away: bool) -> None:
+    p.freeze()
+    session = p.login("ada").session
+    give: Any = partial(p.answer_notice, "ada", session.session_id, session.login_at, until=4e9)
+    stopped: Any = answers.answer_notice(p.context, "ada", session.session_id, session.login_at, "not_me", 4e9, None)
+    calls = next(stopped)
+    while calls[0].script is not ANSWER_NOTICE:
+        calls = stopped.send(p.internal.run(_relay(calls)))
+    stopped.send(p.internal.run(_relay(calls)))
+    assert not give("me"), "it is being carried out"
+    calls = stopped.throw(Unavailable("away"))
+    with pytest.raises(Unavailable):
+        stopped.throw(Unavailable("still away")) if is_away else stopped.send(p.internal.run(_relay(calls)))
+    if is_away:
+        assert not give("not_me")
+        p.advance(LEASE / 1000)
+    assert give("not_me")
 
 
 def _relay(calls: list[Call]) -> Any:

@@ -177,6 +177,22 @@ def test_a_browser_that_the_session_has_had_is_no_move(placed: P) -> None:
     assert [_use(placed, token, *step).moved for step in steps] == [True, False, False, False]
 
 
+def test_each_of_many_browsers_is_a_move_once(placed: P) -> None:
+    token = _begin(placed)
+    steps = [(OFFICE, FIREFOX), (HOME, SAFARI), (OFFICE, "curl/8.7.1"), (HOME, CHROME)] * 5
+    assert sum(_use(placed, token, *step).moved for step in steps) == len(_reported(placed)) == 3
+
+
+def test_a_move_that_was_noted_before_families_were_kept_is_read_and_counts(placed: P, bed: Bed) -> None:
+    token = _begin(placed)
+    _use(placed, token, OFFICE, FIREFOX)
+    move, stored = _session(placed).move, _stored(bed, placed)
+    assert stored is not None
+    bed.raw.hset(placed.context.shard("ada").record("ada", "ada-session"), "w", stored.rpartition(b"\n")[0])
+    assert _session(placed).move == move
+    assert [_use(placed, token, *step).moved for step in ((HOME, FIREFOX), (OFFICE, SAFARI))] == [False, True]
+
+
 def test_an_address_without_a_place_hides_no_move_and_makes_none_faster(placed: P) -> None:
     token = placed.login("ada", ip=HOME, idle_timeout=86_400).token
     assert not _use(placed, token, "10.0.0.1", after=13 * 3600).moved
@@ -238,7 +254,7 @@ class Model:
     def __init__(self, ip: str, agent: str) -> None:
         self.ip, self.home, self.last = ip, WHERE[ip], WHERE[ip]
         self.countries = {self.home[0]}
-        self.browsers = [_family(agent)] * 3  # at login, before the last move, after it
+        self.browsers = {_family(agent)}
 
     def request(self, ip: str, agent: str) -> bool:
         before, place = self.ip, WHERE[ip]
@@ -254,7 +270,7 @@ class Model:
         moved = (is_abroad and not is_near) or (is_other_network and _family(agent) not in self.browsers)
         if moved:
             self.countries.add(place[0])
-            self.browsers[1:] = [self.browsers[2], _family(agent)]
+            self.browsers.add(_family(agent))
         self.last = place if place[0] else self.last
         return moved
 

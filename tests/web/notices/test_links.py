@@ -12,18 +12,24 @@ import httpx
 import pytest
 
 from presence_core import Presence, Session, Settings
+from presence_core.scripts.calls import Call, command
 from presence_core.text.languages import LANGUAGES, tag_of
 from presence_core.web.notices.link import LinkKeys, NoticeLink
 from presence_core.web.rules import Rules
 from presence_core.web.your_devices.options import DeviceOptions
 from tests.conftest import Servers
+from tests.contract.sessions.test_moves import CHROME, FIREFOX
 from tests.support.facade import EventLoop
 from tests.support.fair_clock import PATIENT
+from tests.support.notices import queue_notice
 from tests.support.programs.webhook_receiver import until
 from tests.web.notices.mail_server import LINK
 from tests.web.your_devices.device_sites import HOST, KEY, KINDS, DeviceSite, forms_of, make_site
 
 RULES = Rules(secure=False, public=("/devices/notice",))
+
+
+CALLS = ("notices_of", "sessions", "ended")
 
 
 class Ground:
@@ -95,6 +101,56 @@ def test_the_link_asks_first_and_not_me_ends_the_session_and_doubts_the_others(a
     assert ada.presence.login("ada", device_id="device-laptop").session.new_device, "it is reported again"
 
 
+def test_the_link_outlives_its_session_and_not_me_denies_a_second_login_on_the_device(ada: Ground) -> None:
+    ada.presence.logout("ada", ada.laptop.session_id)
+    again = ada.presence.login("ada", device="laptop", device_id="device-laptop")
+    assert not again.session.new_device, "so no second mail is sent"
+    page = ada.get(ada.link())
+    assert (page.status_code, "<bdi>laptop</bdi>" in page.text, "Signed in since" in page.text) == (200, True, False)
+    assert ada.post(ada.link()).status_code == 200
+    for token in (again.token, ada.phone.token):
+        assert ada.presence.validate(token).code == "sign_in_required"
+    acts = [(entry.action, entry.by, entry.session_id) for entry in ada.presence.audit(uid="ada")]
+    assert acts == [("deny_login", "ada", ada.laptop.session_id), ("require_sign_in", "ada", None)]
+    assert ada.presence.login("ada", device_id="device-laptop").session.new_device, "it is reported again"
+    assert not ada.presence.login("ada", device_id="device-phone").session.new_device
+    assert ada.post(ada.link()).status_code == 404, "it was used"
+
+
+def test_the_link_of_a_mail_is_valid_also_when_nothing_is_kept_of_the_session(eve: Ground) -> None:
+    queue_notice(eve.presence, eve.laptop)
+    eve.presence.logout("ada", eve.laptop.session_id)
+    run, context = eve.presence.internal.run, eve.presence.internal.context
+    record = context.shard("ada").record("ada", eve.laptop.session_id)
+    run(_one_call(command(record, "UNLINK", record)))
+    assert "Unknown device" in eve.get(eve.link()).text
+    assert eve.post(eve.link()).status_code == 200
+    assert eve.presence.login("ada", device_id="device-laptop").session.new_device
+
+
+def _one_call(call: Call) -> Any:
+    return (yield [call])
+
+
+def test_the_page_of_a_move_never_shows_the_users_own_device(eve: Ground) -> None:
+    presence = eve.presence
+    token = presence.login("ada", device="phone of ada", ip="192.0.2.7", user_agent=CHROME).token
+    moved = presence.validate(token, ip="203.0.113.7", user_agent=FIREFOX).session
+    assert moved is not None
+    assert moved.move is not None
+    link = eve.link(moved, moved.move.at)
+    page = eve.get(link)
+    assert "<bdi>Firefox on Linux</bdi>" in page.text
+    assert presence.validate(token, ip="192.0.2.7", user_agent=CHROME)
+    assert presence.validate(token, ip="198.51.100.7", user_agent="curl/8.7.1").moved
+    again = eve.get(link)
+    assert "<bdi>Unknown device</bdi>" in again.text
+    for shown in (page, again):
+        assert shown.status_code == 200
+        assert "phone of ada" not in shown.text
+        assert "Chrome" not in shown.text
+
+
 def test_this_was_me_changes_no_session_and_is_in_the_audit(ada: Ground) -> None:
     said = ada.post(ada.link(), "me")
     assert (said.status_code, "Thank you" in said.text) == (200, True)
@@ -118,14 +174,11 @@ def test_a_program_that_follows_the_link_changes_nothing(ada: Ground) -> None:
 
 def test_every_link_that_opens_nothing_gets_the_same_answer(eve: Ground) -> None:
     foreign = eve.presence.login("mallory", device="laptop").session
-    gone = eve.presence.login("ada", device="tablet").session
-    eve.presence.logout("ada", gone.session_id)
     used = eve.presence.login("ada", device="watch").session
     assert eve.post(eve.link(used), "me").status_code == 200
     good = eve.link()
     token = good.rpartition("=")[2]
     links = {
-        "ended": eve.link(gone),
         "used": eve.link(used),
         "lapsed": eve.link(at=datetime.now(UTC) - timedelta(days=LINK.days, seconds=1)),
         "of another key": eve.link(link=replace(LINK, key="another key of this site")),
@@ -142,10 +195,10 @@ def test_every_link_that_opens_nothing_gets_the_same_answer(eve: Ground) -> None
     for name, link in links.items():
         for said in (eve.get(link), eve.post(link), eve.post(link, "me")):
             answers[name] = (said.status_code, sorted(said.headers.items()), said.text)
-            assert answers[name] == answers["ended"], name
-    assert answers["ended"][0] == 404
-    assert "This link can no longer be used" in answers["ended"][2]
-    assert 'href="/devices/"' in answers["ended"][2]
+            assert answers[name] == answers["used"], name
+    assert answers["used"][0] == 404
+    assert "This link can no longer be used" in answers["used"][2]
+    assert 'href="/devices/"' in answers["used"][2]
     assert eve.devices() == {"phone", "laptop", "watch"}
     assert {session.uid for session in eve.presence.list_sessions()} == {"ada", "mallory"}
 
@@ -161,13 +214,13 @@ def test_a_forged_link_makes_the_calls_of_a_good_one(eve: Ground) -> None:
         try:
             while True:
                 call = steps.send(answer)
-                made.append(next(name for name in call.__code__.co_names if name in ("sessions", "notice_is_open")))
+                made.append(next(name for name in call.__code__.co_names if name in CALLS))
                 answer = call(eve.presence)
         except StopIteration:
             return made
 
     good = eve.link()
-    assert calls(good) == ["sessions", "notice_is_open"]
+    assert calls(good) == [*CALLS]
     for bad in (good + "A", f"{HOST}/?t=", eve.link(link=replace(LINK, key="another key of this site"))):
         assert calls(bad) == calls(good)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from presence_core.models import Place
-from presence_core.web.notices.mail import ascii_address, plain_words, write_mail
+from presence_core.web.notices.mail import ascii_address, family_words, plain_words, write_mail
 from tests.conftest import on
 from tests.support.facade import P
 from tests.support.notices import queue_notice
@@ -41,6 +41,33 @@ def test_a_hostile_value_is_words_at_most(p: P, value: str) -> None:
     assert "Bcc:" not in seen
     assert re.findall(r"<a [^>]*>", mail.html) == re.findall(r'<a href="https://shop\.example[^>]*>', mail.html)
     assert len(re.findall("<a ", mail.html)) == 1
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [
+        "Your account is closed, call our staff today at the number below/1.0 CFNetwork/1410.0.3 Darwin/22.6.0",
+        "Paperboat's staff (Ada) needs your password/1 CFNetwork/1410 Darwin/22.6.0",
+        "Wearesafepleaseignorethismailandsendusyourpassword/1 CFNetwork/1410 Darwin/22.6.0",
+    ],
+)
+@on("valkey-sync")
+def test_no_visitor_writes_a_sentence_into_a_mail(p: P, agent: str) -> None:
+    """The family of such a user agent is the text before the slash."""
+    session = p.login("ada", user_agent=agent).session
+    mail = write_mail(queue_notice(p, session), session, "ada@mail.example", "en", "Shop", "https://shop.example/", 7)
+    [device] = re.findall(r"Device: (.*)", mail.text)
+    software = device.removesuffix(" on iOS").removesuffix(" on Mac OS X")
+    assert len(software) <= 20
+    assert len(software.split()) <= 2
+    assert re.search("[,'()]", software) is None
+
+
+def test_the_usual_families_stay() -> None:
+    for words in ("Chrome", "Mobile Safari", "Samsung Internet", "Mac OS X", "Windows", "Chrome OS", "Firefox iOS"):
+        assert family_words(words, 3) == words
+    assert family_words("Chrome Mobile WebView") == "Chrome Mobile"
+    assert family_words(None) == ""
 
 
 def test_words_of_every_script_stay() -> None:

@@ -25,6 +25,7 @@ from presence_core.web.notices.mail import NoticeMail, NotSent
 from presence_core.web.notices.sender import NoticeSender
 from presence_core.web.notices.smtp import SmtpServer
 from tests.conftest import Bed, on
+from tests.contract.sessions.test_moves import CHROME, PLACES
 from tests.support.facade import P
 from tests.support.fair_clock import PATIENT
 from tests.support.place_file import write_place_file
@@ -140,6 +141,52 @@ def test_a_session_that_moves_is_mailed_with_where_it_is_used_now(bed: Bed, mail
     assert "Device: Firefox" in text
     assert "Place: Tokyo, JP" in text
     assert "Someone signed in" not in text
+
+
+@on("valkey-sync")
+def test_a_session_that_moves_on_at_once_is_one_mail_and_never_has_the_users_own_device(
+    bed: Bed, mails: MailServer, tmp_path: Any
+) -> None:
+    p = bed.connect(place_file=str(write_place_file(tmp_path / "places.mmdb", PLACES)))
+    login = p.login("ada", ip="192.0.2.7", user_agent=CHROME, device="phone of ada")
+    with sending(p, mails.send) as running:
+        running.close()
+        for number, (ip, agent) in enumerate((("203.0.113.7", FIREFOX), ("100.65.0.7", "curl/8.7.1")), 1):
+            p.advance(60 * number)
+            assert p.validate(login.token, ip=ip, user_agent=agent).moved
+        running.start()
+        until(lambda: mails.mails)
+        time.sleep(0.1)
+    [mail] = mails.mails
+    text = part(mail, "plain")
+    assert "Your account at Paperboat is used from somewhere else" in text
+    for wrong in ("Device:", "Place:", "Chrome", "Lyon", "phone"):
+        assert wrong not in text, "of the first move nothing is known any more"
+
+
+@on("valkey-sync")
+def test_the_mail_of_a_move_has_where_it_led_also_if_the_session_moves_on_before_it_is_sent(
+    bed: Bed, mails: MailServer, tmp_path: Any
+) -> None:
+    p = bed.connect(place_file=str(write_place_file(tmp_path / "places.mmdb", PLACES)))
+    login = p.login("ada", ip="192.0.2.7", user_agent=CHROME)
+    mails.stop()
+    with sending(p, mails.send):
+        p.advance(60)
+        assert p.validate(login.token, ip="203.0.113.7", user_agent=FIREFOX).moved
+        until(lambda: p.notices().failing_since is not None)
+        p.advance(60)
+        assert p.validate(login.token, ip="100.65.0.7", user_agent="curl/8.7.1").moved
+        mails.start()
+        until(lambda: mails.mails)
+        time.sleep(0.1)
+    [mail] = mails.mails
+    text = part(mail, "plain")
+    assert "Device: Firefox on Windows" in text
+    assert "Place: Tokyo, JP" in text
+    [notice] = p.notices_of("ada")
+    assert notice.after is not None
+    assert (notice.after.browser, notice.after.os) == ("Firefox", "Windows")
 
 
 @on("valkey-sync", "cluster-sync")
@@ -388,17 +435,20 @@ def test_what_another_program_adds_to_the_events_stops_no_mail(p: P, raw: Any, m
 
 
 @on("valkey-sync")
-def test_a_session_that_has_ended_is_mailed_without_a_link(p: P, mails: MailServer) -> None:
+def test_a_session_that_has_ended_is_mailed_with_its_link(p: P, mails: MailServer) -> None:
+    """An attacker may sign out and in again; the device is known by then, so there is no second mail."""
     with sending(p, mails.send) as running:
         running.close()
         login = new_device(p)
         p.logout("ada", login.session_id)
+        assert not new_device(p).new_device
         running.start()
         until(lambda: mails.mails)
     [mail] = mails.mails
-    assert "http" not in part(mail, "plain")
-    assert "href" not in part(mail, "html")
-    assert "has been signed out since" in part(mail, "plain")
+    link = LINK.make("ada", login.session_id, login.login_at)
+    assert part(mail, "plain").rstrip().endswith(link)
+    assert link in part(mail, "html")
+    assert "signed out" not in part(mail, "plain")
 
 
 @on("valkey-sync")

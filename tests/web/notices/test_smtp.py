@@ -28,7 +28,7 @@ from tests.web.notices.mail_server import SENDER, MailServer, mail_server
 
 NOTICE = Notice(id="a1b2", uid="ada", session_id="session-1", at=datetime.now(UTC), kinds=("distant",), state="sending")
 MAIL = NoticeMail(to="ada@mail.example", language="en", subject="Hej, är det du?", text=".\n..\nöh\n", html="<p>é</p>",
-                  link=None, notice=NOTICE)  # fmt: skip
+                  link="https://shop.example/devices/notice?t=x", notice=NOTICE)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 -- Whether a session has moved, where its address has changed: docs/moves.md has the rule. A session that has moved has
 -- further lines in field 'w' of its record (latest_place.lua): 1 when, ms; 2 when it was last seen before that, ms; 3
 -- 'distant' if no plane flies so fast, or ''; its place (4 to 8), network, os and browser before; the same after (12 to
--- 19); 20 how many moves it has had; 21 the countries to which it has moved.
+-- 19); 20 how many moves it has had; 21 the countries to which it has moved; 22 the families, as digests.
 -- include: login/distance
 local ON_BEHALF, DISTANT = 2, 4
 local MOST_MOVES = 50 -- of one session that are reported: no visitor can fill the events
@@ -44,6 +44,8 @@ local function login_family(row, labels)
   return type(text) == 'string' and family_of(text) or ''
 end
 
+local function family_id(family) return string.sub(redis.sha1hex(family), 1, 8) end
+
 local function is_near(here, place)
   local from, to = coordinates(here), coordinates(place)
   return from and to and distance(from, to) <= NEAREST
@@ -60,7 +62,9 @@ end
 
 -- Whether a user agent is of a family that the session has not had.
 local function is_other_family(lines, at_login, family)
-  return at_login ~= '' and family ~= at_login and family ~= part(lines, 10, 11) and family ~= part(lines, 18, 19)
+  if at_login == '' or family == at_login then return false end
+  if lines[22] then return not string.find(lines[22], family_id(family), 1, true) end
+  return family ~= part(lines, 10, 11) and family ~= part(lines, 18, 19) -- written before it had line 22
 end
 
 -- Flag and report a move. A key of a foreign type, or a command that is not permitted, turns no visitor away.
@@ -91,12 +95,14 @@ local function note_move(k, now, ref, row, last, since, further, before, ip, giv
   local here, there, to, countries = coordinates(last), coordinates(place), country_of(place), lines[21] or ''
   local is_far = here and there and country_of(last) ~= to and is_distant(here, there, now - since)
   if to ~= '' and not string.find(countries, to, 1, true) then countries = countries .. ' ' .. to end
+  local families, id = lines[22] or '', family_id(family ~= '' and family or old_family)
+  if not string.find(families, id, 1, true) then families = string.sub(families .. ' ' .. id, -9 * MOST_MOVES) end
   report_move(k, now, ref, row, is_far, given.max_events)
   return '\n' .. table.concat({
     ms(now), ms(since), is_far and 'distant' or '',
     last ~= '' and last or NOWHERE, network_of(before), old_family,
     place ~= '' and place or NOWHERE, network_of(ip), family ~= '' and family or old_family,
-    tostring(number + 1), countries,
+    tostring(number + 1), countries, families,
   }, '\n'), true
 end
 

@@ -1,7 +1,9 @@
 -- The notices of one user: id → JSON {sid, at (of the login, ms), kinds, state, until (when it is removed, ms), due
--- (when it is sent, or given up, ms), claim, answer}. State: waiting, sending, sent, unsure (the sender stopped while
--- it sent), refused (the mail server accepts none to this address), skipped (no address), dropped (too old), link (no
--- mail, only a link with an answer). `notice_queue` has when the first of a user is due.
+-- (when it is sent, or given up, ms), claim, claimed (when it was last, ms), devices (digests in hex of the device of
+-- the login), after (where a move led to: os, browser, country, city), answer, reserved_by (the call that carries an
+-- answer out), reserved_until (ms)}. State: waiting, sending, sent, unsure (the sender stopped while it sent), refused
+-- (the mail server accepts none to this address), skipped (no address), dropped (too old), link (no mail, only a link
+-- with an answer). `notice_queue` has when the first of a user is due.
 -- include: clock
 -- include: key_types
 
