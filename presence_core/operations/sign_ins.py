@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from presence_core import validation as check
 from presence_core.keyspace import Shard
-from presence_core.models import Record, SignIn, as_ms, read_sign_ins
+from presence_core.models import Record, SignIn, as_ms, read_sign_ins, text
 from presence_core.operations.context import Context, found_rows
 from presence_core.operations.search.live_counts import count_call
 from presence_core.operations.sessions import tombstones
 from presence_core.operations.sessions.read import read_call
-from presence_core.scripts.calls import CHECKED, Call, Op, checked_first, command
+from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first, command
+from presence_core.scripts.privacy import TRIM_SIGN_INS
 from presence_core.scripts.search import COUNT_LIVE
 from presence_core.scripts.sessions import LIVE
 from presence_core.settings import DAY
@@ -33,6 +36,14 @@ def history(ctx: Context, uid: str) -> Op[list[SignIn]]:
 
 def _history_call(s: Shard, uid: str) -> Call:
     return command(s.sign_ins(uid), "GET", s.sign_ins(uid), lenient=True)
+
+
+def trim_call(ctx: Context, shard: Shard, uids: Iterable[bytes]) -> Call:
+    """Trim the histories of these users."""
+    settings = ctx.settings
+    keep, city = settings.keep_sign_ins * DAY * 1000, settings.truncate_addresses_after
+    city_ms = "" if city is None else city * DAY * 1000
+    return call_of(TRIM_SIGN_INS, [shard.sign_ins(text(uid)) for uid in uids], ctx.now, keep, city_ms)
 
 
 @checked_first

@@ -65,7 +65,7 @@ local function note_failure(failed, rows, networks, totals, now, who, why, failu
                          and redis.call('ZCOUNT', failed, '(' .. ms(now - 24 * HOUR), '+inf') < failure.day_rows
   local too_old = redis.call('ZRANGE', failed, '-inf', '(' .. ms(oldest), 'BYSCORE', 'LIMIT', 0, 20)
 
-  redis.call('HINCRBY', totals, 'failed', 1)
+  redis.pcall('HINCRBY', totals, 'failed', 1) -- pcall: the field may be no number, from another program
   local begun = network.begun + (has_row and not old and 1 or 0)
   redis.call('HSET', networks, network.name, network.count + 1 .. ' ' .. begun)
   if network.is_first then redis.call('EXPIRE', networks, HOUR / 1000) end
@@ -80,7 +80,7 @@ local function note_failure(failed, rows, networks, totals, now, who, why, failu
     redis.call('EXPIRE', failed, failure.keep)
   end
   if has_row or number > 0 then
-    if IS_GUESS[why] then redis.call('HINCRBY', rows, '#', 1) end
+    if IS_GUESS[why] then redis.pcall('HINCRBY', rows, '#', 1) end
     redis.call('EXPIRE', rows, failure.keep)
   end
 end

@@ -6,7 +6,7 @@
 -- include: facets
 -- include: sessions/end_session
 -- KEYS: 1-13 Shard.lists 14-17 Shard.of_user 18 words 19 labels 20 block 21 blocks 22 sessions on behalf of users
---       23… all other keys of the person, then a record for each session id
+--       23 failed 24 failures of the user 25… all other keys of the person, then a record for each session id
 -- ARGV: 1 uid 2 1: the last call|0 3 number of entries of words 4 number of entries of addresses 5 number of label ids
 --       6… the entries of words, the entries of addresses, the label ids (removed unless a live session has one), the
 --       session ids
@@ -14,9 +14,10 @@
 local k, keys = shard_keys()
 local uid, last_call, words_given, addresses_given, labels_given = unpack(ARGV, 1, ARGS)
 local user = user_keys(uid, keys + 1)
-local words, labels, block, blocks, on_behalf = unpack(KEYS, keys + 5, keys + 9)
+local words, labels, block, blocks, on_behalf, failed, failures = unpack(KEYS, keys + 5, keys + 11)
 local bad = foreign_shard(k) or foreign('SCARD', user.live, 'ZCARD', words, 'ZCARD', k.addresses, 'HLEN', labels,
-                                        'HLEN', block, 'ZCARD', blocks, 'ZCARD', user.ended, 'HLEN', user.person)
+                                        'HLEN', block, 'ZCARD', blocks, 'ZCARD', user.ended, 'HLEN', user.person,
+                                        'ZCARD', failed)
 if bad then return bad end
 local next_arg = ARGS + 1
 local function take(given)
@@ -60,7 +61,9 @@ if last_call == '1' and live == 0 then
   redis.call('ZREM', k.users, uid)
   redis.call('ZREM', k.people, uid)
   blocks_removed = redis.call('ZREM', blocks, uid)
-  redis.call('UNLINK', user.live, user.person, user.devices, user.ended, block,
-             unpack(KEYS, keys + 10, first_record - 1))
+  local noted = redis.pcall('HKEYS', failures) -- also what has failed since this erasure began
+  for _, name in ipairs(noted.err and {} or noted) do redis.call('ZREM', failed, uid .. ':' .. name) end
+  redis.call('UNLINK', user.live, user.person, user.devices, user.ended, block, failures,
+             unpack(KEYS, keys + 12, first_record - 1))
 end
 return {sessions, blocks_removed, live}

@@ -92,7 +92,11 @@ def failed_logins(
         replies = (yield [_row_call(entry) for entry in unread]) if unread else []
         read = {entry.member: row for entry, row in zip(unread, replies, strict=True) if row}
         found = (_decode(entry.member, (rows | read).get(entry.member, b"")) for entry in entries)
-        return [failure if failure is not None and wanted.matches(failure) else None for failure in found]
+        oldest = moment(max(0, merge.now - 1000 * kept_seconds(ctx.settings)))
+        return [
+            failure if failure is not None and failure.at >= oldest and wanted.matches(failure) else None
+            for failure in found
+        ]
 
     walked = yield from scan(merge, size, 1 if wanted.is_plain else LOOKED_AT_ONCE, look)
     seen += len(walked.items)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 from typing import Final
 
@@ -9,6 +10,7 @@ from presence_core.keyspace import split_ref
 from presence_core.models import FailureAlert, moment, stored_number, text
 from presence_core.operations.context import Context
 from presence_core.operations.failures import listing
+from presence_core.operations.known_devices import need_keys
 from presence_core.scripts.calls import Op, command
 
 MOST_READ: Final = 200
@@ -16,6 +18,9 @@ MOST_READ: Final = 200
 
 MOST_SENT: Final = 20
 """Alerts of one check. What is still above its limit comes with the next."""
+
+MOST_NETWORKS: Final = 1_000
+"""Networks that one check reads, those with the most failures."""
 
 MOST_NOTED: Final = 1_000
 """Alerts that are remembered, so that none is sent twice."""
@@ -28,30 +33,39 @@ def check_failures(ctx: Context, of_person: int | None, of_network: int | None, 
     """The alerts to send now; each is returned once, because it is noted first. A person is alerted again after a day,
     a network after an hour. now: ms, Redis's clock.
 
-    Cost: two round trips; one more where people failed since the last check.
+    People are noted by keyed digests, so that an erasure finds nothing of them here.
+
+    Cost: two round trips; one more where people failed since the last check, and one if the notes have changed.
     """
     key = ctx.keys.common.worker
     [raw] = yield [command(key, "HGET", key, "failure_alerts", lenient=True)]
-    noted = {name: at for name, at in _read_noted(raw).items() if now < at + (HOUR if name.startswith("\n") else DAY)}
-    found: list[FailureAlert] = []
+    before = _read_noted(raw)
+    noted = {name: at for name, at in before.items() if now < at + (HOUR if name.startswith("\n") else DAY)}
+    found: dict[str, FailureAlert] = {}  # by the name that is noted
     if of_network is not None:
-        found += [
-            _alert(ctx, now, network.count, of_network, network=network.network)
-            for network in (yield from listing.failed_networks(ctx, MOST_SENT))
-            if network.count > of_network and network.network and f"\n{network.network}" not in noted
-        ]
+        for network in (yield from listing.failed_networks(ctx, MOST_NETWORKS)):
+            name = f"\n{network.network}"
+            if network.count > of_network and network.network and name not in noted:
+                found[name] = _alert(ctx, now, network.count, of_network, network=network.network)
     if of_person is not None:
-        found += [
-            _alert(ctx, now, count, of_person, uid=uid)
-            for uid, count in (yield from _guesses(ctx, now)).items()
-            if count > of_person and uid not in noted
-        ]
-    found = sorted(found, key=lambda alert: -alert.count)[:MOST_SENT]
-    noted |= {alert.uid or f"\n{alert.network}": now for alert in found}
-    latest = sorted(noted.items(), key=lambda item: -item[1])[:MOST_NOTED]
-    if found:
-        yield [command(key, "HSET", key, "failure_alerts", json.dumps(dict(latest)))]
-    return found
+        guesses = yield from _guesses(ctx, now)
+        if guesses:
+            yield from need_keys(ctx)
+        for uid, count in guesses.items():
+            names = _names(ctx, uid)
+            if count > of_person and noted.keys().isdisjoint(names):
+                found[names[0]] = _alert(ctx, now, count, of_person, uid=uid)
+    sent = dict(sorted(found.items(), key=lambda item: -item[1].count)[:MOST_SENT])
+    noted |= dict.fromkeys(sent, now)
+    latest = dict(sorted(noted.items(), key=lambda item: -item[1])[:MOST_NOTED])
+    if latest != before:
+        yield [command(key, "HSET", key, "failure_alerts", json.dumps(latest))]
+    return list(sent.values())
+
+
+def _names(ctx: Context, uid: str) -> list[str]:
+    """What a person is noted by: a digest by each key, that of today first."""
+    return [hmac.digest(key, f"failure alert\0{uid}".encode(), "sha256")[:16].hex() for key in ctx.cache.device_keys]
 
 
 def _guesses(ctx: Context, now: int) -> Op[dict[str, int]]:

@@ -175,7 +175,8 @@ def _erase_records(ctx: Context, shard: Shard, person: Identity, found: Trace) -
     for label in labels:
         ctx.cache.labels.pop((shard.index, label), None)
     named = (*shard.of_user(person.uid), *ERASE_PERSON.keys(words=shard.words, labels=shard.labels,
-             block=shard.block(person.uid), blocks=shard.blocks, on_behalf=shard.on_behalf))  # fmt: skip
+             block=shard.block(person.uid), blocks=shard.blocks, on_behalf=shard.on_behalf,
+             failed=shard.failed, failures=shard.failures(person.uid)))  # fmt: skip
     keys = (*shard.lists, *named, *(key for key in shard.every_of_user(person.uid) if key not in named))
     left: list[Sequence[Any]] = [found.words, found.addresses, labels, sorted(person.sessions)]
     total = 0

@@ -5,12 +5,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from presence_core.models import text
 from presence_core.operations.context import Context
 from presence_core.operations.scan import scan_part
-from presence_core.scripts.calls import Op, call_of
-from presence_core.scripts.privacy import TRIM_SIGN_INS
-from presence_core.settings import DAY
+from presence_core.operations.sign_ins import trim_call
+from presence_core.scripts.calls import Op
 
 BATCH: Final = 200
 """Histories that one script reads."""
@@ -30,13 +28,10 @@ class Trimming:
         """Read the next part. Returns whether there is more."""
         if not self._todo:
             return False
-        settings, (shard, key) = self._ctx.settings, self._todo[0]
+        shard, key = self._todo[0]
         self._cursor, users = yield from scan_part("ZSCAN", key, self._cursor, BATCH)
-        keys = [shard.sign_ins(text(uid)) for uid, _ in users]
-        keep, city = settings.keep_sign_ins * DAY * 1000, settings.truncate_addresses_after
-        city_ms = "" if city is None else city * DAY * 1000
-        for first in range(0, len(keys), BATCH):
-            yield [call_of(TRIM_SIGN_INS, keys[first : first + BATCH], self._ctx.now, keep, city_ms)]
+        for first in range(0, len(users), BATCH):
+            yield [trim_call(self._ctx, shard, [uid for uid, _ in users[first : first + BATCH]])]
         if self._cursor == b"0":
             self._todo.pop(0)
         return bool(self._todo)

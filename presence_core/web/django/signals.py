@@ -8,7 +8,7 @@ from typing import Any, Final
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import FieldError, PermissionDenied
-from django.db import transaction
+from django.db import DatabaseError, transaction
 
 from presence_core.errors import LoginRefused, PresenceError, Unavailable
 from presence_core.logs import fields
@@ -96,11 +96,10 @@ def _sign_out(request: Any) -> None:
 def on_login_failed(sender: Any, credentials: dict[str, Any], request: Any = None, **_: Any) -> None:
     """user_login_failed: record it. Raises nothing. Django has hidden the password in ``credentials``; only the name of
     the account is read. Cost: a query for the account."""
-    model = get_user_model()
-    typed = credentials.get("username", credentials.get(model.USERNAME_FIELD))
+    typed = credentials.get("username", credentials.get(get_user_model().USERNAME_FIELD))
     if not isinstance(typed, str) or not typed.strip():
         return
-    user = model._default_manager.filter(**{model.USERNAME_FIELD: typed}).first()
+    user = _account(typed)
     why: SiteFailure = "unknown_name" if user is None else "wrong_password" if user.is_active else "locked"
     details: dict[str, Any] = {}
     app = config()
@@ -111,6 +110,18 @@ def on_login_failed(sender: Any, credentials: dict[str, Any], request: Any = Non
         app.presence.login_failed(typed if user is None else str(user.pk), why=why, is_uid=user is not None, **details)
     except PresenceError as error:
         log.warning("a failed sign-in was not recorded: %s", error, extra=fields(event="failure_not_recorded"))
+
+
+def _account(typed: str) -> Any:
+    """The account with this name, or None. A name that the database does not take, such as one with half of a
+    character, belongs to none: another backend may have refused it before any query."""
+    model = get_user_model()
+    try:
+        return model._default_manager.filter(**{model.USERNAME_FIELD: typed}).first()
+    except (ValueError, TypeError, DatabaseError) as error:
+        log.warning("the account of a failed sign-in was not looked up: %s", type(error).__name__,
+                    extra=fields(event="failure_without_account"))  # fmt: skip
+        return None
 
 
 def on_logout(sender: Any, request: Any, user: Any, **_: Any) -> None:

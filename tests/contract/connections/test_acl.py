@@ -15,6 +15,7 @@ from redis._parsers.commands import CommandsParser
 
 from presence_core import LastSeenTracker, MinuteSetTracker, Presence, SessionFilter, Settings, Unavailable, Worker
 from presence_core.client import reshard
+from presence_core.operations.maintenance.failure_alerts import check_failures
 from presence_core.operations.notices import queue
 from tests.conftest import Bed, on
 from tests.support.cheap_work import READ
@@ -292,6 +293,9 @@ def test_the_worker_can_do_its_duties_but_begin_no_session(bed: Bed) -> None:
     changed = site.job(times.id)
     assert changed is not None
     assert (changed.state, changed.kicked, site.sessions("u4")[0].idle_timeout) == ("done", 1, 50)
+    for _ in range(2):
+        site.login_failed("u6", why="wrong_password", ip="203.0.113.9")
+    assert len(p.internal.run(check_failures(p.internal.context, 1, 1, bed.time.ms))) == 2
     queue_notice(p, site.sessions("u5")[0])
     assert finish(p, claim(p, "u5"))
     p.internal.run(queue.note_turn(p.internal.context, {"sent": 1}, None))

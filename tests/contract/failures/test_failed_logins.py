@@ -193,6 +193,7 @@ def test_failures_are_kept_for_a_time_and_not_at_all_with_zero(bed: Bed) -> None
     _fail(p, "ada", ip="203.0.113.10")
     p.advance(1.5 * DAY)
     assert [failure.ip for failure in p.failed_logins("ada").items] == ["203.0.113.10"]
+    assert [failure.ip for failure in p.failed_logins().items] == ["203.0.113.10"], "also before the next failure"
     _fail(p, "ada", ip="203.0.113.11")
     assert [failure.ip for failure in p.failed_logins().items] == ["203.0.113.11", "203.0.113.10"]
     ttl = bed.raw.pttl(p.context.shard("ada").failures("ada"))
@@ -269,6 +270,19 @@ def test_data_of_another_program_under_our_names_changes_no_refusal(bed: Bed) ->
     bed.raw.set(p.context.shard("bob").failures("bob"), "theirs")
     assert _refused(p, "ada") == "blocked"
     assert p.login("bob").failures == 0
+
+
+def test_numbers_of_another_program_in_our_keys_keep_no_refusal_and_no_row(bed: Bed) -> None:
+    p = bed.connect()
+    p.block("ada", by="sue", reason="test")
+    s = p.context.shard("ada")
+    bed.raw.hset(s.totals, "failed", "theirs")
+    bed.raw.hset(s.failures("ada"), mapping={"#": "theirs", "=": "theirs"})
+    bed.raw.hset(s.failed_from, "cb007100", "9" * 400 + " 1")
+    assert _refused(p, "ada", ip="203.0.113.9") == "blocked"
+    _fail(p, "ada", is_uid=True, ip="203.0.113.9")
+    assert sorted(_rows(p, "ada")) == [("ada", "blocked", 1), ("ada", "wrong_password", 1)]
+    assert p.failed_networks()
 
 
 def test_an_account_that_was_not_here_for_long_is_named_where_the_site_vouches_for_the_uid(p: P) -> None:

@@ -680,6 +680,24 @@ def test_an_erased_person_leaves_no_failed_sign_in_under_any_of_their_names(p: P
     assert bed.families().get("failed_names:", []) == []
 
 
+@on("valkey-sync")
+def test_a_sign_in_that_fails_during_the_erasure_leaves_no_entry_that_names_the_person(p: P, bed: Bed) -> None:
+    came: list[int] = []
+
+    def fail() -> None:
+        came.append(1)
+        p.login_failed(UID, why="wrong_password", ip=LATEST)
+
+    for at in itertools.count():
+        p.login(UID, name=NAME, ip=FOUR)
+        p.login_failed(UID, why="locked", ip=FOUR)
+        assert p.internal.run(_meddled(erase.erase(p.context, UID, "dpo", "asked"), at, fail)).complete
+        if len(came) == at:  # it had ended before
+            break
+        assert [key for key, value in bed.dump().items() if UID.encode() in key + value] == [], at
+    assert len(came) > 20
+
+
 def test_an_export_has_all_data_of_one_person_and_none_of_others(p: P) -> None:
     sids = _live_a_life(p)
     out = json.loads(json.dumps(p.export_person(UID)))

@@ -70,6 +70,23 @@ def test_djangos_own_signal_reports_the_sign_ins_that_fail(presence: Presence) -
     assert [failure.name_kind for failure in presence.failed_logins("kim@example.org")] == ["email"]
 
 
+class NoBackend:
+    """Knows no account: the handler of the signal is the first to look in the database."""
+
+    def authenticate(self, request: Any, username: str, password: str) -> None:
+        return None
+
+
+@pytest.mark.parametrize("typed", ["a\udfff", "a\0b", "x" * 100_000, "9" * 400])
+def test_a_name_that_no_database_takes_is_a_failed_sign_in_too(presence: Presence, typed: str) -> None:
+    from django.contrib.auth import authenticate
+    from django.test import override_settings
+
+    with override_settings(AUTHENTICATION_BACKENDS=[f"{__name__}.NoBackend"]):
+        assert authenticate(username=typed, password="wrong") is None
+    assert [(failure.uid, failure.why) for failure in presence.failed_logins()] == [(None, "unknown_name")]
+
+
 def rules(**given: Any) -> Any:
     from django.test import override_settings
 

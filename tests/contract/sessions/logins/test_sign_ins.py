@@ -204,6 +204,24 @@ def test_the_worker_removes_what_is_older_than_the_settings_say_and_the_city_bef
     assert _history(bed, p, "bob") is None
 
 
+@every_topology
+def test_with_fewer_days_the_histories_of_people_who_are_removed_go_too(bed: Bed) -> None:
+    before = bed.connect(keep_sign_ins=90)
+    before.freeze()
+    for uid in ("ada", "bob"):
+        before.logout(uid, before.login(uid, device="phone").session.session_id)
+    before.advance(40 * DAY)
+    now = bed.connect(keep_sign_ins=10)
+    now.login("bob", device="laptop")
+    now.sweep()
+    assert _history(bed, now, "ada") is None
+    assert [sign_in.device for sign_in in now.sign_ins("bob")] == ["laptop"]
+    off = bed.connect(keep_sign_ins=0)
+    off.advance(40 * DAY)
+    off.sweep()
+    assert _history(bed, off, "bob") is not None, "it lapses by its TTL"
+
+
 def _seen(bed: Bed, p: P, uid: str) -> list[tuple[str | None, str | None]]:
     """Device and city of what is stored."""
     stored = read_sign_ins(_history(bed, p, uid))
