@@ -29,10 +29,12 @@ class PrivacyMethods(Client):
         return self._run(known_devices.rotate_device_key(self._ctx, by, reason))
 
     def export_person(self, uid: str) -> dict[str, Any]:
-        """What is stored about a person, ready for JSON: sessions, ended, sign_ins, person, devices, block, audit,
-        events.
+        """What is stored about a person, ready for JSON: person, sessions, ended, sign_ins (with ``keep_sign_ins``),
+        failed_logins, devices, last_place, block, audit, events, remarks, notices, requests (approval requests that
+        name them) and saved (what they saved as staff, and which staff watch them).
 
         At most 10,000 entries of each kind, and the latest 100 ended sessions; ``cut`` names the kinds that have more.
+        Ended sessions have the name of their time. Texts of staff are in it. It writes no audit entry.
         Cost: O(audit + events kept), in steps of a thousand.
         """
         return self._run(export.export_person(self._ctx, uid))
