@@ -80,6 +80,14 @@ class Move:
     distant: bool = False  #: farther than a plane flies in the time between
 
 
+def compared_network(address: bytes, place: bytes) -> bytes:
+    """What a move compares of an address, as moves/note_move.lua does: country and AS number of its place; where the
+    number is not known, /16 of IPv4 or /32 of IPv6. Both arguments are packed."""
+    country, _, rest = place.partition(b"\n")
+    number = rest.partition(b"\n")[0]
+    return country + b"\n" + (b"AS" + number if number else address[:2] if len(address) == 4 else address[:4])
+
+
 @lru_cache(maxsize=8192)
 def read_move(packed: bytes) -> tuple[Place | None, Move | None]:
     """The place of the latest address and the last move, of the field ``w`` as moves/note_move.lua writes it. None

@@ -6,7 +6,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from presence_core.fork_safety import renew_in_child
@@ -14,12 +14,19 @@ from presence_core.models import Session
 
 NEVER: Final = float("-inf")
 
+MOST_NETWORKS: Final = 4
+"""Networks from which a session is noted within an interval. Others wait until one of these has not been noted for an
+interval, so an address that changes at every request does not write at every request."""
+
 
 class Turn(NamedTuple):
-    """How to note that a session was seen; neither, if another request noted it a short time ago."""
+    """How to note that a session was seen; neither, if a request from the same network did a short time ago."""
 
     by_call: bool  #: the call that validates the session notes it
     by_buffer: bool  #: a heartbeat goes to the HeartbeatBuffer
+
+
+NO_TURN: Final = Turn(by_call=False, by_buffer=False)
 
 
 class LastLive(NamedTuple):
@@ -31,20 +38,25 @@ class LastLive(NamedTuple):
 
 @dataclass(slots=True)
 class _Known:
-    noted_at: float = NEVER  #: when the session was last noted as seen
-    interval: float = 0.0  #: seconds between two such notes
-    ip: str | None = None
+    ip: str | None = None  #: the address from which the session was last noted as seen …
+    noted_at: float = NEVER  #: … and when
+    noted: dict[bytes, float] = field(default_factory=dict)  #: the same by network, at most MOST_NETWORKS
+    interval: float = 0.0  #: seconds between two notes from a network
     live_at: float = NEVER  #: when it was last found live …
     session: Session | None = None  #: … and its record then
 
 
 class KnownSessions:
-    """At most ``max_known`` sessions, by a digest of what names them. Safe to share between threads."""
+    """At most ``max_known`` sessions, by a digest of what names them. Safe to share between threads.
 
-    def __init__(self, heartbeat: float, max_known: int) -> None:
+    ``network_of`` returns what the rule of moves compares of an address.
+    """
+
+    def __init__(self, heartbeat: float, max_known: int, network_of: Callable[[str | None], bytes]) -> None:
         self.clock: Callable[[], float] = time.monotonic
         self._heartbeat = heartbeat
         self._max_known = max_known
+        self._network_of = network_of
         self._known: OrderedDict[bytes, _Known] = OrderedDict()
         self._reset_lock()
         renew_in_child(self, KnownSessions._reset_lock)
@@ -57,9 +69,10 @@ class KnownSessions:
         return len(self._known)
 
     def take_turn(self, key: bytes, ip: str | None) -> Turn:
-        """Whether this request notes the session as seen. One request of a session does so in each interval.
+        """Whether this request notes the session as seen: in each interval the first request from each network.
 
-        The validating call notes a session that is new in this process or has a new address; the buffer notes others.
+        The validating call notes a session that is new in this process or has a new address, and compares that address;
+        the buffer notes others.
         """
         with self._lock:
             known = self._known.get(key)
@@ -68,10 +81,18 @@ class KnownSessions:
             else:
                 self._known.move_to_end(key)
             now = self.clock()
-            if now - known.noted_at < known.interval:
-                return Turn(False, False)
+            if ip == known.ip and now - known.noted_at < known.interval:
+                return NO_TURN  # nearly every request
+            network = self._network_of(ip)
+            if now - known.noted.get(network, NEVER) < known.interval:
+                return NO_TURN
+            if network not in known.noted and len(known.noted) >= MOST_NETWORKS:
+                known.noted = {other: at for other, at in known.noted.items() if now - at < known.interval}
+                if len(known.noted) >= MOST_NETWORKS:
+                    return NO_TURN
             by_call = known.live_at == NEVER or known.ip != ip
-            known.noted_at, known.ip = now, ip
+            known.noted[network] = known.noted_at = now
+            known.ip = ip
             known.interval = known.interval or min(self._heartbeat, 1.0)  # until its idle timeout is known
             return Turn(by_call, not by_call)
 
@@ -90,11 +111,12 @@ class KnownSessions:
         return known
 
     def give_turn_back(self, key: bytes) -> None:
-        """Let the next request note the session: this one could not."""
+        """Let the next request note the session: this one could not. Nor was its address compared."""
         with self._lock:
             known = self._known.get(key)
             if known is not None:
-                known.noted_at = NEVER
+                known.ip, known.noted_at = None, NEVER
+                known.noted.clear()
 
     def note_live(self, key: bytes, session: Session) -> None:
         """Remember that the session was found live now."""

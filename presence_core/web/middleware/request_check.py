@@ -23,11 +23,12 @@ from presence_core.fork_safety import renew_in_child
 from presence_core.heartbeat_buffer import HeartbeatBuffer
 from presence_core.logs import OutageLog, fields
 from presence_core.models import Session, ValidationFailed
+from presence_core.models.places import compared_network
 from presence_core.operations.sessions.login_row import check_many_row
 from presence_core.operations.sessions.request_tokens import Chosen, choose
 from presence_core.web.cookies import clear_copies_headers, read_cookies, set_cookie_header
 from presence_core.web.middleware.breaker import Breaker
-from presence_core.web.middleware.known_sessions import KnownSessions, Turn
+from presence_core.web.middleware.known_sessions import NO_TURN, KnownSessions, Turn
 from presence_core.web.middleware.open_connections import MessageBeats
 from presence_core.web.middleware.passive_requests import PassiveRequests
 from presence_core.web.middleware.refusals import login_refusal
@@ -78,7 +79,7 @@ class RequestChecker:
         self._context = presence.internal.context
         self.buffer = HeartbeatBuffer(presence)
         self.breaker = Breaker(self.rules.breaker_failures, self.rules.breaker_seconds)
-        self.known = KnownSessions(self.rules.heartbeat, self.rules.max_known)
+        self.known = KnownSessions(self.rules.heartbeat, self.rules.max_known, self._network_of)
         self._outages = OutageLog(log, "check", "requests cannot be checked: %(error)s",
                                   "requests are checked again after %(seconds).1f s")  # fmt: skip
         self._proxies = Proxies(self.rules.trusted_proxies, self.rules.address_from)
@@ -103,6 +104,12 @@ class RequestChecker:
     def address(self, request: RequestData) -> str | None:
         """The visitor's address: the peer's, or the one that trusted proxies report."""
         return self._proxies.client(request.peer, request.forwarded)
+
+    def _network_of(self, ip: str | None) -> bytes:
+        """What a move compares of an address; empty where none is recorded, so none is compared."""
+        address = self._context.visitor.address(ip)
+        recorded = self._context.visitor.recorded(address)
+        return compared_network(recorded, self._context.place_of(address)) if recorded else b""
 
     def set_cookies(self, verdict: Verdict, url_path: str, host: str) -> list[str]:
         """The Set-Cookie headers of the answer. ``host`` is the Host header."""
@@ -205,7 +212,7 @@ class RequestChecker:
                 turn = Turn(by_call=True, by_buffer=False)
         else:  # it does not count as seen
             self.known.add(key)
-            turn = Turn(by_call=False, by_buffer=False)
+            turn = NO_TURN
         max_age = max_age_of(request.path, self.rules.fresh)
         touch, tokens, chosen = turn.by_call, named.tokens, None
         source = {"ip": ip, "user_agent": request.user_agent}

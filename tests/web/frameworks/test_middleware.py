@@ -837,6 +837,34 @@ def test_a_function_of_the_site_that_would_have_to_be_awaited_is_logged(
 
 @on("valkey-sync")
 @pytest.mark.parametrize("cookies", [1, 2])
+def test_a_thief_next_to_an_active_visitor_is_found_at_once(p: P, make: Make, cookies: int) -> None:
+    token = p.login("ada", ip="192.0.2.7", user_agent=_FIREFOX).token
+    sent = "; ".join([f"presence={token}", f"presence={token[:-43]}{'A' * 43}"][:cookies])
+    moved: list[Session] = []
+    site = make(on_move=moved.append)
+    for _ in range(3):
+        assert site.ask("/x", peer="192.0.2.7", cookie=sent, user_agent=_FIREFOX).body == b"ada"
+        assert site.ask("/x", peer="203.0.113.7", cookie=sent, user_agent=_CURL).body == b"ada"
+    [session] = moved
+    assert session.move is not None
+    assert (session.move.before.network, session.move.after.network) == ("192.0.0.0/16", "203.0.0.0/16")
+
+
+@on("valkey-sync")
+def test_a_thief_who_is_first_refused_an_old_authentication_is_found_by_the_next_request(p: P, make: Make) -> None:
+    p.set_now(p.freeze() - 120_000)
+    token = p.login("ada", ip="192.0.2.7", user_agent=_FIREFOX).token
+    moved: list[Session] = []
+    site = make(on_move=moved.append, fresh={"/pay": 60})
+    assert site.ask("/x", peer="192.0.2.7", user_agent=_FIREFOX, **brought("cookie", token)).status == 200
+    for path, status in (("/pay", 401), ("/x", 200)):
+        answer = site.ask(path, peer="203.0.113.7", user_agent=_CURL, **brought("cookie", token))
+        assert answer.status == status
+    assert len(moved) == 1
+
+
+@on("valkey-sync")
+@pytest.mark.parametrize("cookies", [1, 2])
 def test_a_request_that_moves_a_session_is_refused_if_the_settings_say_so(p: P, bed: Bed, cookies: int) -> None:
     token = p.login("ada", ip="192.0.2.7", user_agent=_FIREFOX).token
     sent = "; ".join([f"presence={token}", f"presence={token[:-43]}{'A' * 43}"][:cookies])
