@@ -305,6 +305,19 @@ def test_files_and_make_targets_exist(document: str) -> None:
     assert not wrong
 
 
+def test_each_document_that_code_names_exists() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
+    sources = [name for name in listed or files() if re.search(r"\.(py|lua|toml|ya?ml)$|(^|/)Makefile$", name)]
+    assert "presence_core/lua/include/moves/note_move.lua" in sources
+    wrong = [
+        f"{source}: {document}"
+        for source in sources
+        for document in re.findall(r"\bdocs/[\w./-]+\.md\b", (ROOT / source).read_text("utf-8"))
+        if not (ROOT / document).exists() and not document.startswith("docs/reference/")  # `make docs` writes them
+    ]
+    assert not wrong
+
+
 @pytest.mark.parametrize("document", [name for name in DOCUMENTS if name != "docs/release.md"])
 def test_no_document_installs_from_an_index_that_does_not_have_the_package(document: str) -> None:
     assert not re.findall(r"(?:pip|pipx|uv) install [^`\n]*\bpresence[-_]core(?!-[\d.]+-py3)", read(document))
