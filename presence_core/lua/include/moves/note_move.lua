@@ -1,4 +1,4 @@
--- Whether a session has moved, where its address has changed: docs/use/moves.md has the rule. A session that has moved has
+-- Whether a session moved, where its address changed: docs/use/moves.md has the rule. A session that has moved has
 -- further lines in field 'w' of its record (latest_place.lua): 1 when, ms; 2 when it was last seen before that, ms; 3
 -- 'distant' if no plane flies so fast, or ''; its place (4 to 8), network, os and browser before; the same after (12 to
 -- 19); 20 how many moves it has had; 21 the countries to which it has moved; 22 the families, as digests.
