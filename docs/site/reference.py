@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from presence_core import AsyncPresence, Presence, SessionFilter, Settings, cli
 from presence_core.schema.conditions import CONDITIONS
+from presence_core.schema.refusals import RULES
 from presence_core.trackers import AsyncLastSeenTracker, AsyncMinuteSetTracker
 from presence_core.web.service.api_docs import rows_of, scopes_of
 from presence_core.web.service.api_keys import StoredKeys
@@ -84,6 +85,7 @@ def pages() -> dict[str, str]:
     made: dict[str, Callable[[], str]] = {
         "presence": lambda: client_page(Presence),
         "async_presence": lambda: client_page(AsyncPresence),
+        "errors": errors_page,
         "settings": settings_page,
         "modules": modules_page,
         "commands": commands_page,
@@ -98,6 +100,12 @@ def pages() -> dict[str, str]:
 
 def python_page(title: str, sentence: str, names: tuple[str, ...]) -> str:
     return f"# {title}\n\n{sentence}\n" + "".join(described(CORE, name) for name in names)
+
+
+def errors_page() -> str:
+    """The codes of InvalidArgument are a table at its end."""
+    text = python_page(*PYTHON_PAGES["errors"]) + "\n## Codes of refused values\n\n| `code` | the value |\n|---|---|\n"
+    return text + "".join(_row(f"`{code}`", rule) for code, rule in RULES.items())
 
 
 def described(module: str, name: str, level: int = 2) -> str:
