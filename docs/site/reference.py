@@ -263,11 +263,9 @@ def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentP
 
 
 def commands_page() -> str:
-    text = (
-        "# Commands\n\nThe help of every command. [The command line](../lookup/cli.md) explains them with examples and "
-        "exit codes.\n"
-    )
-    for name, parser in subcommands(cli.build_parser()).items():
+    presence = cli.build_parser()
+    text = f"# Commands\n\n[The command line](../lookup/cli.md) has examples and exit codes.\n\n{_help(presence)}"
+    for name, parser in subcommands(presence).items():
         text += f"\n## `presence {name}`\n\n{_help(parser)}"
         for below, inner in subcommands(parser).items():
             text += f"\n### `presence {name} {below}`\n\n{_help(inner)}"
