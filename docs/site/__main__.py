@@ -35,6 +35,7 @@ SOURCES: Final = {
     "presence_core/settings.py": "settings",
     "presence_core/filters.py": "session_filter",
     "presence_core/schema/refusals.py": "errors",
+    "presence_dashboard/gate_settings.py": "settings",
 }
 """A link to one of these files leads to its page of the reference."""
 

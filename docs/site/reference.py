@@ -26,6 +26,7 @@ from presence_core.web.service.api_docs import rows_of, scopes_of
 from presence_core.web.service.api_keys import StoredKeys
 from presence_core.web.service.app import create_app
 from presence_core.web.service.site_pages.options import Pages
+from presence_dashboard.gate_settings import Config
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
@@ -246,7 +247,12 @@ def settings_page() -> str:
         shown = field.default if not isinstance(field.default, tuple) else ", ".join(field.default) or "none"
         text += _row(f"`{name}`<br>`PRESENCE_{name.upper()}`", f"`{shown}`", meaning)
     methods = ("timeouts", "policy", "from_env")
-    return text + "".join(directive(f"{CORE}.{name}", 2) for name in (*(f"Settings.{m}" for m in methods), "OnLimit"))
+    text += "".join(directive(f"{CORE}.{name}", 2) for name in (*(f"Settings.{m}" for m in methods), "OnLimit"))
+    text += "\n## Variables of the dashboard\n\n| variable | default | meaning |\n|---|---|---|\n"
+    for field, (_, _, words) in zip(dataclasses.fields(Config), field_rows(Config), strict=True):
+        variable, _, meaning = words.partition(": ")
+        text += _row(f"`{variable}`", f"`{field.default}`" if field.default else "", meaning)
+    return text
 
 
 def _row(*cells: str) -> str:
