@@ -205,15 +205,18 @@ def _of_permissions(facts: HealthFacts) -> Iterator[Finding]:
         text = f"The server does not have {', '.join(sorted(facts.missing))}: a call that needs one changes nothing."
         yield Finding("error", "permissions", text, _GIVE_BACK)
     if facts.refused:
-        yield _of_refused(facts)
-    elif facts.missing:
+        finding = _of_refused(facts)
+        yield finding
+        if finding.level == "error":
+            return
+    if facts.missing:
         return
-    elif isinstance(facts.failure, Unavailable) and facts.failure.code == "NOPERM":
+    if isinstance(facts.failure, Unavailable) and facts.failure.code == "NOPERM":
         text = str(facts.failure)
         yield Finding("error", "permissions", text, _GIVE_BACK if RENAMED in text else _PERMIT)
     elif not facts.could_ask:
         yield Finding("note", "permissions", "The server does not report which commands it permits.")
-    elif facts.lengths:
+    elif facts.lengths and not facts.refused:
         yield Finding("ok", "permissions", "All commands that sessions need are permitted.")
 
 

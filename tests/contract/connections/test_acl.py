@@ -452,6 +452,14 @@ def test_health_judges_each_of_the_four_users_by_the_rights_that_its_own_task_ne
         assert needed in finding.text, role
 
 
+@on("valkey-sync")
+def test_health_reports_a_key_that_the_sites_user_may_not_read(bed: Bed) -> None:
+    p = _as(bed, "site")
+    bed.raw.execute_command("ACL", "SETUSER", "presence-site", "resetkeys", f"%R~{{{bed.namespace}}}:worker",
+                            f"%R~{{{bed.namespace}}}:layout", f"~{{{bed.namespace}:*}}:[^m]*")  # fmt: skip
+    assert [finding.level for finding in p.health().findings if finding.subject == "permissions"] == ["error", "note"]
+
+
 def test_health_knows_which_commands_each_of_the_four_users_does_not_need() -> None:
     for user in ACL_USERS:
         [line] = re.findall(rf"^user presence-{user.name} (.*)$", ACL_PAGE.read_text("utf-8"), re.MULTILINE)
