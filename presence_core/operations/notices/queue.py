@@ -136,15 +136,16 @@ def finish(ctx: Context, notice: Notice, token: str, state: str, pause: int = 0)
     return bool(scripts.FINISH_NOTICE.reply(reply) == 1)
 
 
-def note_turn(ctx: Context, counts: Mapping[str, int], failure: str | None) -> Op[None]:
-    """Note that a sender has looked at the queue, what it counted, and why it could send nothing."""
+def note_turn(ctx: Context, counts: Mapping[str, int], failure: str | None, *, has_sent: bool = False) -> Op[None]:
+    """Note that a sender has looked at the queue, what it counted, and why it could send nothing. The failure of
+    another sender stays until one has sent a mail since its last turn."""
     key = ctx.keys.common.notice
     now = str((yield from _now(ctx)))
     stored = {"turn_at": now} | ({"unsure_at": now} if counts.get("unsure") else {})
     calls = [command(key, "HINCRBY", key, name, add, repeatable=False) for name, add in counts.items() if add]
-    if failure is None:
+    if failure is None and has_sent:
         calls.append(command(key, "HDEL", key, "failing_since", "failure"))
-    else:
+    elif failure is not None:
         calls.append(command(key, "HSETNX", key, "failing_since", now))
         stored["failure"] = failure
     yield [*calls, command(key, "HSET", key, *(word for pair in stored.items() for word in pair))]

@@ -119,6 +119,7 @@ class NoticeSender:
         self._failure: str | None = None  # why nothing can be sent
         self._not_taken = 0  # mails in a row
         self._has_sent = False
+        self._sent_since_turn = False  # and Redis has not been told yet
         self._tries: dict[str, int] = {}  # of notices that were not taken
         self._done: dict[str, str] = {}  # the states of notices that are never sent again
         self._noted: tuple[str | None, float] = (None, float("-inf"))
@@ -316,7 +317,7 @@ class NoticeSender:
         if self._failure is not None:
             log.info("notices are sent again", extra=fields(event="notices_restored"))
         self._failure, self._pause = None, 0.0
-        self._not_taken, self._has_sent = 0, True
+        self._not_taken, self._has_sent, self._sent_since_turn = 0, True, True
 
     def _finish(self, notice: Notice, claim: Claim, state: str, pause: int = 0) -> bool:
         """Note how it went; later, if Redis is away now."""
@@ -336,11 +337,12 @@ class NoticeSender:
     def _note_turn(self) -> None:
         failure, at = self._noted
         counts = {name: number for name, number in self._counts.items() if number}
-        if not counts and failure == self._failure and time.monotonic() < at + TURN_SECONDS:
+        if not (counts or self._sent_since_turn) and failure == self._failure and time.monotonic() < at + TURN_SECONDS:
             return
         run, ctx = self._presence.internal.run, self._presence.internal.context
         self._counts.clear()  # first: a number that is lost is better than one that is counted twice
-        run(queue.note_turn(ctx, counts, self._failure))
+        run(queue.note_turn(ctx, counts, self._failure, has_sent=self._sent_since_turn))
+        self._sent_since_turn = False
         self._noted = self._failure, time.monotonic()
 
 
