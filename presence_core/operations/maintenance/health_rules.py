@@ -227,9 +227,10 @@ def _of_refused(facts: HealthFacts) -> Finding:
         text = f"The ACL user may not run {_names(needed)} on keys that begin with {tags}."
         return Finding("error", "permissions", text, _PERMIT)
     users = " and ".join(f"presence-{user.name}" for user in facts.acl_users)
-    return Finding(
-        "note", "permissions", f"Checked as {users}. Not permitted, nor needed there: {_names(facts.refused)}."
-    )
+    commands = _names({tag: refused for tag, refused in facts.refused.items() if tag != facts.common_tag})
+    changes = "" if WORKER in facts.acl_users else "changes of the worker's keys"
+    left_out = ", ".join(filter(None, (commands, changes)))
+    return Finding("note", "permissions", f"Checked as {users}. Not permitted, nor needed there: {left_out}.")
 
 
 def _not_needed(facts: HealthFacts, tag: str) -> frozenset[str]:

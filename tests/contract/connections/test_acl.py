@@ -446,6 +446,7 @@ def test_health_judges_each_of_the_four_users_by_the_rights_that_its_own_task_ne
         [finding] = [finding for finding in p.health().findings if finding.subject == "permissions"]
         assert (finding.level, finding.advice) == ("note", None), role
         assert finding.text.startswith(f"Checked as presence-{role}. Not permitted, nor needed there: ")
+        assert finding.text.endswith(", changes of the worker's keys.") == (role != "worker")
         bed.raw.execute_command("ACL", "SETUSER", f"presence-{role}", f"-{needed}")
         [finding] = [finding for finding in p.health().findings if finding.subject == "permissions"]
         assert finding.level == "error", role
