@@ -13,7 +13,7 @@ from typing import Final, Self, TypeVar
 
 from presence_core import validation as check
 from presence_core.client import Presence
-from presence_core.errors import InvalidArgument, PresenceError
+from presence_core.errors import CorruptData, InvalidArgument, PresenceError
 from presence_core.fork_safety import renew_in_child
 from presence_core.logs import OutageLog, fields
 from presence_core.models import Ended, Event, Notice, Session, SessionMoved
@@ -121,6 +121,7 @@ class NoticeSender:
         self._has_sent = False
         self._sent_since_turn = False  # and Redis has not been told yet
         self._tries: dict[str, int] = {}  # of notices that were not taken
+        self._unreadable: dict[str, bool] = {}  # users whose notices are another program's
         self._done: dict[str, str] = {}  # the states of notices that are never sent again
         self._noted: tuple[str | None, float] = (None, float("-inf"))
         self._pause, self._resume_at = 0.0, 0.0
@@ -189,7 +190,7 @@ class NoticeSender:
         has_more = self._read_events()
         if time.monotonic() >= self._resume_at:
             for uid in run(queue.due(ctx, BATCH)):
-                if self._stopping.is_set() or not self._look_at(uid):
+                if self._stopping.is_set() or not self._look_at_any(uid):
                     break
         self._note_turn()
         return has_more and not self._stopping.is_set()
@@ -212,6 +213,16 @@ class NoticeSender:
                 yield Odd(event.uid, event.session_id, event.kind, at, move.after if move else None)
 
     # -- one notice ----------------------------------------------------------------------------------------------------
+
+    def _look_at_any(self, uid: str) -> bool:
+        """The same of a user under whose key another program may have written: that stops no mail of others."""
+        try:
+            return self._look_at(uid)
+        except CorruptData as error:
+            if uid not in self._unreadable:
+                log.error("a notice cannot be read: %s", error, extra=fields(event="notice_unreadable"))  # noqa: TRY400
+            _remember(self._unreadable, uid, True)
+            return True
 
     def _look_at(self, uid: str) -> bool:
         """Send a notice of this user that is due. False: nothing can be sent now."""
@@ -331,7 +342,8 @@ class NoticeSender:
     def _finish_again(self) -> None:
         run, ctx = self._presence.internal.run, self._presence.internal.context
         while self._unfinished:
-            run(queue.finish(ctx, *self._unfinished[0]))
+            with contextlib.suppress(CorruptData):  # another program has written there: there is nothing to note
+                run(queue.finish(ctx, *self._unfinished[0]))
             del self._unfinished[0]
 
     def _note_turn(self) -> None:

@@ -440,6 +440,51 @@ def test_what_another_program_adds_to_the_events_stops_no_mail(p: P, raw: Any, m
 
 
 @on("valkey-sync")
+@pytest.mark.parametrize("waits", [False, True])
+def test_what_another_program_writes_under_a_key_of_a_user_stops_no_mail_of_others(
+    p: P, raw: Any, mails: MailServer, waits: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    running = sending(p, mails.send)
+    new_device(p, "ada")
+    if waits:
+        running._read_events()
+    key = p.internal.context.shard("ada").notices("ada")
+    raw.delete(key)
+    raw.set(key, "x")
+    new_device(p, "eve")
+    for _ in range(3):
+        running._turn()
+    assert mails.recipients == ["eve@mail.example"]
+    assert p.notices().turn_at is not None
+    assert p.notices().failing_since is None
+    if waits:
+        assert sum(key in record.getMessage() for record in caplog.records) == 1, "logged once"
+    else:
+        assert p.notices().counts["dropped"] == 1
+
+
+@on("valkey-sync")
+def test_what_another_program_writes_while_a_mail_is_sent_stops_no_mail_of_others(
+    p: P, raw: Any, mails: MailServer
+) -> None:
+    p.counts()  # it reads the layout
+    key = p.internal.context.shard("ada").notices("ada")
+
+    def damage() -> None:
+        mails.on_data = lambda: None
+        raw.delete(key)
+        raw.set(key, "x")
+
+    mails.on_data = damage
+    with sending(p, mails.send):
+        new_device(p, "ada")
+        until(lambda: mails.mails)
+        new_device(p, "eve")
+        until(lambda: p.notices().counts["sent"] == 2)
+    assert mails.recipients == ["ada@mail.example", "eve@mail.example"]
+
+
+@on("valkey-sync")
 def test_a_session_that_has_ended_is_mailed_with_its_link(p: P, mails: MailServer) -> None:
     """An attacker may sign out and in again; the device is known by then, so there is no second mail."""
     with sending(p, mails.send) as running:
