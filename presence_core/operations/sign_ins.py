@@ -38,12 +38,20 @@ def _history_call(s: Shard, uid: str) -> Call:
     return command(s.sign_ins(uid), "GET", s.sign_ins(uid), lenient=True)
 
 
-def trim_call(ctx: Context, shard: Shard, uids: Iterable[bytes]) -> Call:
-    """Trim the histories of these users."""
+def trims(ctx: Context) -> bool:
+    """Whether these settings trim histories."""
+    return ctx.settings.keep_sign_ins > 0 or ctx.settings.truncate_addresses_after is not None
+
+
+def trim_call(ctx: Context, shard: Shard, uids: Iterable[bytes], *, is_last: bool = False) -> Call:
+    """Trim the histories of these users. A client that keeps none leaves to others how long theirs stay, but not their
+    cities. ``is_last``: no later run finds these users."""
     settings = ctx.settings
     keep, city = settings.keep_sign_ins * DAY * 1000, settings.truncate_addresses_after
+    if is_last and not keep:
+        city = city and 0
     city_ms = "" if city is None else city * DAY * 1000
-    return call_of(TRIM_SIGN_INS, [shard.sign_ins(text(uid)) for uid in uids], ctx.now, keep, city_ms)
+    return call_of(TRIM_SIGN_INS, [shard.sign_ins(text(uid)) for uid in uids], ctx.now, keep or "", city_ms)
 
 
 @checked_first

@@ -60,6 +60,7 @@ class ShardExamination(NamedTuple):
     could_ask: int  #: 1: the server answers which commands it permits
     keys: int  #: keys of the shard's slot; -1: unknown
     missing: Sequence[bytes]  #: commands that the server does not have
+    may_write: int  #: 1: the ACL user may write the other key that was asked about
 
 
 EXAMINE_SHARD: Final = Script("maintenance/examine_shard", repeatable=True, fenced=False, reply=ShardExamination._make)

@@ -3,11 +3,11 @@
 -- country.
 -- include: login/sign_ins
 -- KEYS: the sign-ins of each user
--- ARGV: 1 now|'' 2 for how many ms they are kept 3 for how many ms with the city|'' (as long)
+-- ARGV: 1 now|'' 2 for how many ms they are kept|'' (until the key lapses) 3 for how many ms with the city|'' (as long)
 -- returns: how many histories were changed
 local given_now, keep_ms, city_ms = unpack(ARGV)
 local now, keep = clock(given_now), tonumber(keep_ms)
-local oldest, oldest_city = now - keep, city_ms ~= '' and now - tonumber(city_ms) or -1
+local oldest, oldest_city = keep and now - keep or -1, city_ms ~= '' and now - tonumber(city_ms) or -1
 local changed, history = 0, sign_in_history()
 for _, key in ipairs(KEYS) do
   local value = redis.pcall('GET', key)

@@ -39,7 +39,7 @@ def check_failures(ctx: Context, of_person: int | None, of_network: int | None, 
     """
     key = ctx.keys.common.worker
     [raw] = yield [command(key, "HGET", key, "failure_alerts", lenient=True)]
-    before = _read_noted(raw)
+    before = read_noted(raw)
     noted = {name: at for name, at in before.items() if now < at + (HOUR if name.startswith("\n") else DAY)}
     found: dict[str, FailureAlert] = {}  # by the name that is noted
     if of_network is not None:
@@ -92,7 +92,7 @@ def _alert(
     return FailureAlert(uid=uid, network=network, count=count, limit=limit, at=moment(now), namespace=namespace)
 
 
-def _read_noted(raw: bytes | None) -> dict[str, int]:
+def read_noted(raw: bytes | None) -> dict[str, int]:
     """Who was alerted, and when, ms; nothing where that cannot be read."""
     try:
         return {str(name): int(at) for name, at in json.loads(raw or b"{}").items()}

@@ -18,6 +18,7 @@ from presence_core.models import Health, NodeHealth, SentinelHealth, moment, sto
 from presence_core.operations.context import Context
 from presence_core.operations.layout import load
 from presence_core.operations.maintenance import leader
+from presence_core.operations.maintenance.acl_users import recognised
 from presence_core.operations.maintenance.health_rules import HealthFacts, ListLengths, judge
 from presence_core.operations.maintenance.server_rules import is_too_old
 from presence_core.operations.notices.report import notices
@@ -274,8 +275,11 @@ def _examine(ctx: Context, facts: HealthFacts) -> Op[None]:
     shards, layout, common = ctx.keys.shards, ctx.keys.layout, ctx.keys.common
     lists = [(s.sessions, s.sessions, s.deadlines, s.users) for s in shards]
     slots = [slot(s.tag) if ctx.is_cluster else "" for s in shards]
-    calls = [call_of(EXAMINE_SHARD, keys, number, *COMMANDS) for keys, number in zip(lists, slots, strict=True)]
-    calls.append(call_of(EXAMINE_SHARD, (common.worker,), "", *COMMANDS))
+    calls = [
+        call_of(EXAMINE_SHARD, keys, number, s.place("?"), *COMMANDS)
+        for s, keys, number in zip(shards, lists, slots, strict=True)
+    ]
+    calls.append(call_of(EXAMINE_SHARD, (common.worker,), "", common.viewers("?"), *COMMANDS))
     calls.append(command(layout, "HMGET", layout, "schema", "step", "shards", "begun", "lost"))
     *replies, (schema, step, stored, begun, lost) = yield calls
     facts.schema = int(schema) if schema else None
@@ -286,8 +290,16 @@ def _examine(ctx: Context, facts: HealthFacts) -> Op[None]:
     for tag, examination in zip((*(s.tag for s in shards), common.tag), examined, strict=True):
         facts.could_ask = facts.could_ask and bool(examination.could_ask)
         if examination.refused:
-            facts.refused[tag] = [name.decode() for name in examination.refused]
+            facts.refused[tag] = {name.decode() for name in examination.refused}
         facts.missing |= {name.decode() for name in examination.missing}
-    of_shards = dict(zip(shards, examined, strict=False))
+    *of_each, of_common = examined
+    facts.common_tag = common.tag
+    facts.acl_users = recognised(
+        writes_places=all(examination.may_write for examination in of_each),
+        writes_worker=b"hset" not in of_common.refused,
+        writes_viewers=bool(of_common.may_write),
+        heal=ctx.settings.heal,
+    )
+    of_shards = dict(zip(shards, of_each, strict=True))
     facts.keys = [examination.keys for examination in of_shards.values() if examination.keys >= 0]
     facts.lengths = {s.index: ListLengths(*examination.lengths) for s, examination in of_shards.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -20,9 +20,9 @@ from presence_core.models import (
     moment,
     no_worker,
 )
+from presence_core.operations.maintenance.acl_users import WORKER, WRITES, AclUser
 from presence_core.operations.maintenance.notice_rules import of_notices
 from presence_core.operations.maintenance.server_rules import of_sentinels, of_servers
-from presence_core.scripts import script
 from presence_core.settings import Settings
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 LAG_SECONDS: Final = 60
 LOSS_SHOWN: Final = 7 * 86_400_000
 """How long a loss of all data is reported, ms."""
-WRITES: Final = script.WRITES | {"evalsha", "xdel"}
 _PERMIT: Final = "Give the ACL user the rights that docs/run/acl.md lists under “Who may do what”."
 
 
@@ -69,10 +68,12 @@ class HealthFacts:
     now: int | None = None  #: by the clock of Redis, ms
     records_looked_at: int = 0
     records_missing: int = 0  #: of these: the session is listed, and its record is gone
+    common_tag: str = ""  #: of the keys that a namespace has once
     served: dict[int, str] = field(default_factory=dict)  #: shard → node
     lengths: dict[int, ListLengths] = field(default_factory=dict)  #: by shard
     keys: list[int] = field(default_factory=list)  #: of each shard; empty where the server does not report it
-    refused: dict[str, list[str]] = field(default_factory=dict)  #: tag → commands that the ACL user may not run
+    refused: dict[str, set[str]] = field(default_factory=dict)  #: tag → commands that the ACL user may not run
+    acl_users: Sequence[AclUser] = ()  #: those of docs/run/acl.md whose keys it may write
     missing: set[str] = field(default_factory=set)  #: commands that a server does not have
     could_ask: bool = True  #: Redis answers which commands it permits
     users: int | None = None
@@ -203,21 +204,45 @@ def _of_permissions(facts: HealthFacts) -> Iterator[Finding]:
     if facts.missing:
         text = f"The server does not have {', '.join(sorted(facts.missing))}: a call that needs one changes nothing."
         yield Finding("error", "permissions", text, _GIVE_BACK)
-    commands = sorted({name for names in facts.refused.values() for name in names})
-    if commands:
-        only_writes = set(commands) <= WRITES and not facts.settings.heal
-        tags = ", ".join(list(facts.refused)[:3]) + (", …" if len(facts.refused) > 3 else "")
-        text = f"The ACL user may not run {', '.join(commands)} on keys that begin with {tags}."
-        yield Finding("note" if only_writes else "error", "permissions", text, _PERMIT)
-    elif facts.missing:
+    if facts.refused:
+        finding = _of_refused(facts)
+        yield finding
+        if finding.level == "error":
+            return
+    if facts.missing:
         return
-    elif isinstance(facts.failure, Unavailable) and facts.failure.code == "NOPERM":
+    if isinstance(facts.failure, Unavailable) and facts.failure.code == "NOPERM":
         text = str(facts.failure)
         yield Finding("error", "permissions", text, _GIVE_BACK if RENAMED in text else _PERMIT)
     elif not facts.could_ask:
         yield Finding("note", "permissions", "The server does not report which commands it permits.")
-    elif facts.lengths:
+    elif facts.lengths and not facts.refused:
         yield Finding("ok", "permissions", "All commands that sessions need are permitted.")
+
+
+def _of_refused(facts: HealthFacts) -> Finding:
+    needed = {tag: names for tag, refused in facts.refused.items() if (names := refused - _not_needed(facts, tag))}
+    if needed:
+        tags = ", ".join(list(needed)[:3]) + (", …" if len(needed) > 3 else "")
+        text = f"The ACL user may not run {_names(needed)} on keys that begin with {tags}."
+        return Finding("error", "permissions", text, _PERMIT)
+    users = " and ".join(f"presence-{user.name}" for user in facts.acl_users)
+    commands = _names({tag: refused for tag, refused in facts.refused.items() if tag != facts.common_tag})
+    changes = "" if WORKER in facts.acl_users else "changes of the worker's keys"
+    left_out = ", ".join(filter(None, (commands, changes)))
+    return Finding("note", "permissions", f"Checked as {users}. Not permitted, nor needed there: {left_out}.")
+
+
+def _not_needed(facts: HealthFacts, tag: str) -> frozenset[str]:
+    """The commands that none of the tasks of this user runs on keys of the tag."""
+    if not facts.acl_users:
+        return frozenset()
+    not_needed = frozenset.intersection(*(user.not_needed for user in facts.acl_users))
+    return not_needed | WRITES if tag == facts.common_tag and WORKER not in facts.acl_users else not_needed
+
+
+def _names(refused: Mapping[str, set[str]]) -> str:
+    return ", ".join(sorted(set().union(*refused.values())))
 
 
 def _of_indexes(facts: HealthFacts, complete: tuple[str, ...]) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from presence_core.models import SweepReport, text
 from presence_core.operations.context import Context
 from presence_core.operations.layout import load
 from presence_core.operations.sessions.settle import BATCH, in_turns, settle_refs
-from presence_core.operations.sign_ins import trim_call
+from presence_core.operations.sign_ins import trim_call, trims
 from presence_core.operations.staff.audit import trim_audit
 from presence_core.operations.staff.blocks import prune_blocks
 from presence_core.operations.staff.rule_storage import tidy_block_rules
@@ -109,8 +109,8 @@ def _remove_outdated(ctx: Context) -> Op[None]:
             for shard, found in outdated.items()
             if found.uids or found.refs
         ]
-        if ctx.settings.keep_sign_ins:  # with fewer days than before, theirs would stay: Trimming goes by the lists
-            calls += [trim_call(ctx, shard, found.uids) for shard, found in outdated.items() if found.uids]
+        if trims(ctx):  # else theirs would stay: Trimming goes by the lists
+            calls += [trim_call(ctx, s, found.uids, is_last=True) for s, found in outdated.items() if found.uids]
         if calls:
             yield calls
         shards = [

@@ -76,7 +76,7 @@ def queue(ctx: Context, odd: Sequence[Odd], cursor: str, limits: Limits) -> Op[d
     counts = {"limited": 0, "dropped": 0}
     most = max(1, MAX_WAITING // len(ctx.keys.shards))
     if odd:
-        replies = yield [
+        calls = [
             call_of(scripts.QUEUE_NOTICE, (shard.notices(item.uid), shard.notice_queue, shard.known(item.uid)),
                     given_now=ctx.now, uid=item.uid, id=notice_id(item.session_id, item.at), sid=item.session_id,
                     at=item.at, kind=item.kind, keep=limits.keep, per_day=limits.per_day, most=most,
@@ -84,9 +84,12 @@ def queue(ctx: Context, odd: Sequence[Odd], cursor: str, limits: Limits) -> Op[d
             for item in odd
             for shard in (ctx.shard(item.uid),)
         ]  # fmt: skip
-        codes = [scripts.QUEUE_NOTICE.reply(reply) for reply in replies]
+        for call in calls:
+            call.lenient = True  # damage to the key of one user must not stop the mails of others
+        replies = yield calls
+        codes = [None if reply is None else scripts.QUEUE_NOTICE.reply(reply) for reply in replies]
         counts["limited"] = codes.count(scripts.LIMITED)
-        counts["dropped"] = codes.count(scripts.FULL) + codes.count(scripts.TOO_OLD)
+        counts["dropped"] = sum(code in (scripts.FULL, scripts.TOO_OLD, None) for code in codes)
     key = ctx.keys.common.notice
     yield [command(key, "HSET", key, "cursor", cursor)]
     return counts
@@ -136,15 +139,16 @@ def finish(ctx: Context, notice: Notice, token: str, state: str, pause: int = 0)
     return bool(scripts.FINISH_NOTICE.reply(reply) == 1)
 
 
-def note_turn(ctx: Context, counts: Mapping[str, int], failure: str | None) -> Op[None]:
-    """Note that a sender has looked at the queue, what it counted, and why it could send nothing."""
+def note_turn(ctx: Context, counts: Mapping[str, int], failure: str | None, *, has_sent: bool = False) -> Op[None]:
+    """Note that a sender has looked at the queue, what it counted, and why it could send nothing. The failure of
+    another sender stays until one has sent a mail since its last turn."""
     key = ctx.keys.common.notice
     now = str((yield from _now(ctx)))
     stored = {"turn_at": now} | ({"unsure_at": now} if counts.get("unsure") else {})
     calls = [command(key, "HINCRBY", key, name, add, repeatable=False) for name, add in counts.items() if add]
-    if failure is None:
+    if failure is None and has_sent:
         calls.append(command(key, "HDEL", key, "failing_since", "failure"))
-    else:
+    elif failure is not None:
         calls.append(command(key, "HSETNX", key, "failing_since", now))
         stored["failure"] = failure
     yield [*calls, command(key, "HSET", key, *(word for pair in stored.items() for word in pair))]

@@ -129,6 +129,7 @@ def _erase_round(ctx: Context, shard: Shard, person: Identity, before: EraseRepo
     in_jobs, unfinished = yield from rewrite.rewrite_jobs(ctx, person)
     rewritten += in_jobs + (yield from rewrite.rewrite_notes(shard, person, found))
     rewritten += yield from rewrite.rewrite_rules(ctx, person)
+    rewritten += yield from rewrite.rewrite_alerts(ctx, person)
     rewritten += yield from rewrite.rewrite_saved(ctx, person)
     rewritten += yield from rewrite.rewrite_requests(ctx, person)
     viewers = ctx.keys.common.viewers(person.uid)

@@ -11,6 +11,7 @@ from presence_core.errors import Unavailable
 from presence_core.keyspace import Shard, split_ref
 from presence_core.models import AuditFact, read_facts, text, write_facts
 from presence_core.operations.context import Context
+from presence_core.operations.maintenance.failure_alerts import read_noted
 from presence_core.operations.privacy.identity import Identity, Trace
 from presence_core.operations.search import list_sessions
 from presence_core.operations.staff import saved_items
@@ -230,6 +231,17 @@ def _add_counts(numbers: list[str], others: list[str]) -> list[str]:
         return numbers
     (count, first, last), (other_count, other_first, other_last) = map(int, numbers), map(int, others)
     return [str(count + other_count), str(min(first, other_first)), str(max(last, other_last))]
+
+
+def rewrite_alerts(ctx: Context, person: Identity) -> Op[int]:
+    """Remove the person from the worker's note of alerts on failed sign-ins. Older versions noted uids, not digests."""
+    key = ctx.keys.common.worker
+    [raw] = yield [command(key, "HGET", key, "failure_alerts", lenient=True)]
+    noted = read_noted(raw)
+    if noted.pop(person.uid, None) is None:
+        return 0
+    [changed] = yield [call_of(REWRITE_HASH, (key,), "failure_alerts", raw, "failure_alerts", json.dumps(noted))]
+    return int(changed)
 
 
 # -- bulk kicks and texts ----------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Final
 
 from presence_core.operations.context import Context
 from presence_core.operations.scan import scan_part
-from presence_core.operations.sign_ins import trim_call
+from presence_core.operations.sign_ins import trim_call, trims
 from presence_core.scripts.calls import Op
 
 BATCH: Final = 200
@@ -16,11 +16,11 @@ BATCH: Final = 200
 
 class Trimming:
     """One run over the users of all shards, online and offline, a part at a step. A client whose settings keep no
-    history removes none: what another one has written lapses by itself."""
+    history removes only the cities: what another one has written lapses by itself."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
-        shards = ctx.keys.shards if ctx.settings.keep_sign_ins else ()
+        shards = ctx.keys.shards if trims(ctx) else ()
         self._todo = [(shard, key) for shard in shards for key in (shard.users, shard.people)]
         self._cursor = b"0"
 

@@ -149,12 +149,15 @@ def is_of_the_end(error: BaseException) -> bool:
 def free_frames(error: BaseException) -> None:
     """Free what the frames of an error refer to. A generator that makes the parts of a response then ends at once, not
     at the next garbage collection."""
-    each: BaseException | None = error
-    while each is not None:
+    freed: set[int] = set()  # a task group raises a part of itself again: each is then found from the other
+    left: list[BaseException | None] = [error]
+    while left:
+        each = left.pop()
+        if each is None or id(each) in freed:
+            continue
+        freed.add(id(each))
         traceback.clear_frames(each.__traceback__)
-        for part in each.exceptions if isinstance(each, BaseExceptionGroup) else ():
-            free_frames(part)
-        each = each.__context__
+        left += [each.__context__, *(each.exceptions if isinstance(each, BaseExceptionGroup) else ())]
 
 
 class MessageBeats:

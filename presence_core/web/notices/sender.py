@@ -13,7 +13,7 @@ from typing import Final, Self, TypeVar
 
 from presence_core import validation as check
 from presence_core.client import Presence
-from presence_core.errors import InvalidArgument, PresenceError
+from presence_core.errors import CorruptData, InvalidArgument, PresenceError
 from presence_core.fork_safety import renew_in_child
 from presence_core.logs import OutageLog, fields
 from presence_core.models import Ended, Event, Notice, Session, SessionMoved
@@ -119,7 +119,9 @@ class NoticeSender:
         self._failure: str | None = None  # why nothing can be sent
         self._not_taken = 0  # mails in a row
         self._has_sent = False
+        self._sent_since_turn = False  # and Redis has not been told yet
         self._tries: dict[str, int] = {}  # of notices that were not taken
+        self._unreadable: dict[str, bool] = {}  # users whose notices are another program's
         self._done: dict[str, str] = {}  # the states of notices that are never sent again
         self._noted: tuple[str | None, float] = (None, float("-inf"))
         self._pause, self._resume_at = 0.0, 0.0
@@ -188,7 +190,7 @@ class NoticeSender:
         has_more = self._read_events()
         if time.monotonic() >= self._resume_at:
             for uid in run(queue.due(ctx, BATCH)):
-                if self._stopping.is_set() or not self._look_at(uid):
+                if self._stopping.is_set() or not self._look_at_any(uid):
                     break
         self._note_turn()
         return has_more and not self._stopping.is_set()
@@ -211,6 +213,16 @@ class NoticeSender:
                 yield Odd(event.uid, event.session_id, event.kind, at, move.after if move else None)
 
     # -- one notice ----------------------------------------------------------------------------------------------------
+
+    def _look_at_any(self, uid: str) -> bool:
+        """The same of a user under whose key another program may have written: that stops no mail of others."""
+        try:
+            return self._look_at(uid)
+        except CorruptData as error:
+            if uid not in self._unreadable:
+                log.error("a notice cannot be read: %s", error, extra=fields(event="notice_unreadable"))  # noqa: TRY400
+            _remember(self._unreadable, uid, True)
+            return True
 
     def _look_at(self, uid: str) -> bool:
         """Send a notice of this user that is due. False: nothing can be sent now."""
@@ -316,7 +328,7 @@ class NoticeSender:
         if self._failure is not None:
             log.info("notices are sent again", extra=fields(event="notices_restored"))
         self._failure, self._pause = None, 0.0
-        self._not_taken, self._has_sent = 0, True
+        self._not_taken, self._has_sent, self._sent_since_turn = 0, True, True
 
     def _finish(self, notice: Notice, claim: Claim, state: str, pause: int = 0) -> bool:
         """Note how it went; later, if Redis is away now."""
@@ -330,17 +342,19 @@ class NoticeSender:
     def _finish_again(self) -> None:
         run, ctx = self._presence.internal.run, self._presence.internal.context
         while self._unfinished:
-            run(queue.finish(ctx, *self._unfinished[0]))
+            with contextlib.suppress(CorruptData):  # another program has written there: there is nothing to note
+                run(queue.finish(ctx, *self._unfinished[0]))
             del self._unfinished[0]
 
     def _note_turn(self) -> None:
         failure, at = self._noted
         counts = {name: number for name, number in self._counts.items() if number}
-        if not counts and failure == self._failure and time.monotonic() < at + TURN_SECONDS:
+        if not (counts or self._sent_since_turn) and failure == self._failure and time.monotonic() < at + TURN_SECONDS:
             return
         run, ctx = self._presence.internal.run, self._presence.internal.context
         self._counts.clear()  # first: a number that is lost is better than one that is counted twice
-        run(queue.note_turn(ctx, counts, self._failure))
+        run(queue.note_turn(ctx, counts, self._failure, has_sent=self._sent_since_turn))
+        self._sent_since_turn = False
         self._noted = self._failure, time.monotonic()
 
 

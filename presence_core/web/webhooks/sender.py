@@ -47,8 +47,8 @@ class Webhooks:
     users (revoked, gap) after all before them; 1 keeps the order of all. A receiver that takes 20 ms for each gets 8 in
     these 20 ms.
 
-    notice_link: new_device, distant and after_failures have a field ``link``, on which the user answers whether it was
-    them: see ``presence_core.web.notices``. It is null for a session of staff on behalf of the user.
+    notice_link: new_device, distant, after_failures and moved have a field ``link``, on which the user answers whether
+    it was them: see ``presence_core.web.notices``. It is null for a session of staff on behalf of the user.
     """
 
     def __init__(

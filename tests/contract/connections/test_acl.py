@@ -15,7 +15,9 @@ from redis._parsers.commands import CommandsParser
 
 from presence_core import LastSeenTracker, MinuteSetTracker, Presence, SessionFilter, Settings, Unavailable, Worker
 from presence_core.client import reshard
+from presence_core.operations.maintenance.acl_users import ACL_USERS
 from presence_core.operations.maintenance.failure_alerts import check_failures
+from presence_core.operations.maintenance.health import COMMANDS
 from presence_core.operations.notices import queue
 from tests.conftest import Bed, on
 from tests.support.cheap_work import READ
@@ -434,6 +436,39 @@ def test_none_of_the_four_users_has_a_right_that_no_task_needs(bed: Bed) -> None
             words = line.replace("NS", bed.namespace).split()
             answer = bed.raw.execute_command("ACL", "DRYRUN", f"presence-{role}", *words)
             assert b"no permissions" in answer or b"has no" in answer, f"{role}: {line}"
+
+
+@on("valkey-sync", "redis7-sync")
+def test_health_judges_each_of_the_four_users_by_the_rights_that_its_own_task_needs(bed: Bed) -> None:
+    bed.connect().login("ada")
+    for role, needed in (("site", "hsetnx"), ("worker", "xtrim"), ("support", "zadd"), ("viewer", "zscore")):
+        p = _as(bed, role, heal=role != "viewer")
+        [finding] = [finding for finding in p.health().findings if finding.subject == "permissions"]
+        assert (finding.level, finding.advice) == ("note", None), role
+        assert finding.text.startswith(f"Checked as presence-{role}. Not permitted, nor needed there: ")
+        assert finding.text.endswith(", changes of the worker's keys.") == (role != "worker")
+        bed.raw.execute_command("ACL", "SETUSER", f"presence-{role}", f"-{needed}")
+        [finding] = [finding for finding in p.health().findings if finding.subject == "permissions"]
+        assert finding.level == "error", role
+        assert needed in finding.text, role
+
+
+@on("valkey-sync")
+def test_health_reports_a_key_that_the_sites_user_may_not_read(bed: Bed) -> None:
+    p = _as(bed, "site")
+    bed.raw.execute_command("ACL", "SETUSER", "presence-site", "resetkeys", f"%R~{{{bed.namespace}}}:worker",
+                            f"%R~{{{bed.namespace}}}:layout", f"~{{{bed.namespace}:*}}:[^m]*")  # fmt: skip
+    assert [finding.level for finding in p.health().findings if finding.subject == "permissions"] == ["error", "note"]
+
+
+def test_health_knows_which_commands_each_of_the_four_users_does_not_need() -> None:
+    for user in ACL_USERS:
+        [line] = re.findall(rf"^user presence-{user.name} (.*)$", ACL_PAGE.read_text("utf-8"), re.MULTILINE)
+        everywhere = re.sub(r"\(.*?\)", "", line)
+        given = {
+            word.split("|")[0] if "script" not in word else "script load" for word in re.findall(r"\+(\S+)", everywhere)
+        }
+        assert set(COMMANDS) - given == user.not_needed, user.name
 
 
 @on("cluster-sync")

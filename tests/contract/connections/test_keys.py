@@ -215,7 +215,7 @@ def _notices(p: P) -> None:
     finish(p, claim(p, "u7"))
     finish(p, claim(p, "u7"), "waiting", 1)
     run(queue.note_turn(ctx, {"sent": 1, "unsure": 1}, "away"))
-    run(queue.note_turn(ctx, {}, None))
+    run(queue.note_turn(ctx, {}, None, has_sent=True))
     p.notices()
     for session, answer in zip(sessions, ANSWERS, strict=False):
         p.notice_is_open("u7", p.notices_of("u7")[0].id)

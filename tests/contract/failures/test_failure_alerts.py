@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from presence_core.operations.maintenance import failure_alerts
@@ -28,6 +29,16 @@ def test_no_key_names_a_person_who_was_alerted_and_then_erased(bed: Bed) -> None
     p.erase("pat-quill", by="sue", reason="asked")
     worker = p.context.keys.common.worker
     assert b"pat-quill" not in (bed.raw.hget(worker, "failure_alerts") or b"")
+    assert [key for key, value in bed.dump().items() if b"pat-quill" in key + value] == []
+
+
+def test_an_alert_that_an_older_version_has_noted_by_uid_is_erased_with_the_person(bed: Bed, p: P) -> None:
+    p.freeze()
+    p.login("pat-quill")
+    worker, others = p.context.keys.common.worker, {"ada": p.clock.ms, "\n203.0.113.0/24": p.clock.ms}
+    bed.raw.hset(worker, "failure_alerts", json.dumps({"pat-quill": p.clock.ms} | others))
+    p.erase("pat-quill", by="sue", reason="asked")
+    assert json.loads(bed.raw.hget(worker, "failure_alerts")) == others
     assert [key for key, value in bed.dump().items() if b"pat-quill" in key + value] == []
 
 

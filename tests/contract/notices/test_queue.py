@@ -44,6 +44,17 @@ def test_of_many_claims_of_a_notice_one_succeeds(p: P) -> None:
 
 
 @on("valkey-sync")
+def test_only_a_sender_that_has_sent_a_mail_ends_the_failure_of_another(p: P) -> None:
+    ctx, note = p.internal.context, p.internal.run
+    note(queue.note_turn(ctx, {}, "The mail server refuses the password"))
+    note(queue.note_turn(ctx, {"limited": 1}, None))
+    assert p.notices().failure == "The mail server refuses the password"
+    assert [found.level for found in p.health().findings if found.subject == "notices"] == ["warning"]
+    note(queue.note_turn(ctx, {"sent": 1}, None, has_sent=True))
+    assert (p.notices().failing_since, p.notices().failure) == (None, None)
+
+
+@on("valkey-sync")
 @pytest.mark.parametrize("replicas", [0, 1])
 def test_a_claim_waits_for_replicas_if_the_settings_say_so(bed: Bed, raw: Any, replicas: int) -> None:
     p = bed.connect(confirm_replicas=replicas, confirm_timeout=20, confirm_hold=0)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
+import signal
+import subprocess
 import sys
 import threading
 import time
@@ -18,6 +20,7 @@ import redis
 
 from presence_core import InvalidArgument, Presence, Settings, Unavailable
 from presence_core.operations.notices import queue
+from presence_core.operations.notices.queue import HOLD
 from presence_core.text.languages import LANGUAGES
 from presence_core.web.notices import sender
 from presence_core.web.notices.kinds import KINDS
@@ -32,6 +35,8 @@ from tests.support.place_file import write_place_file
 from tests.support.programs.webhook_receiver import until
 from tests.support.servers import KEEPS_ALL, Server, missing, redis_binary, valkey_binary
 from tests.web.notices.mail_server import LINK, SENDER, MailServer, mail_server, part
+
+ROOT = Path(__file__).parents[3]
 
 FIREFOX = "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:140.0) Gecko/20100101 Firefox/140.0"
 
@@ -435,6 +440,51 @@ def test_what_another_program_adds_to_the_events_stops_no_mail(p: P, raw: Any, m
 
 
 @on("valkey-sync")
+@pytest.mark.parametrize("waits", [False, True])
+def test_what_another_program_writes_under_a_key_of_a_user_stops_no_mail_of_others(
+    p: P, raw: Any, mails: MailServer, waits: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    running = sending(p, mails.send)
+    new_device(p, "ada")
+    if waits:
+        running._read_events()
+    key = p.internal.context.shard("ada").notices("ada")
+    raw.delete(key)
+    raw.set(key, "x")
+    new_device(p, "eve")
+    for _ in range(3):
+        running._turn()
+    assert mails.recipients == ["eve@mail.example"]
+    assert p.notices().turn_at is not None
+    assert p.notices().failing_since is None
+    if waits:
+        assert sum(key in record.getMessage() for record in caplog.records) == 1, "logged once"
+    else:
+        assert p.notices().counts["dropped"] == 1
+
+
+@on("valkey-sync")
+def test_what_another_program_writes_while_a_mail_is_sent_stops_no_mail_of_others(
+    p: P, raw: Any, mails: MailServer
+) -> None:
+    p.counts()  # it reads the layout
+    key = p.internal.context.shard("ada").notices("ada")
+
+    def damage() -> None:
+        mails.on_data = lambda: None
+        raw.delete(key)
+        raw.set(key, "x")
+
+    mails.on_data = damage
+    with sending(p, mails.send):
+        new_device(p, "ada")
+        until(lambda: mails.mails)
+        new_device(p, "eve")
+        until(lambda: p.notices().counts["sent"] == 2)
+    assert mails.recipients == ["ada@mail.example", "eve@mail.example"]
+
+
+@on("valkey-sync")
 def test_a_session_that_has_ended_is_mailed_with_its_link(p: P, mails: MailServer) -> None:
     """An attacker may sign out and in again; the device is known by then, so there is no second mail."""
     with sending(p, mails.send) as running:
@@ -555,6 +605,70 @@ def test_when_redis_dies_while_a_mail_is_sent_it_is_sent_once_and_what_follows_i
             until(lambda: len(mails.mails) == 2)
             until(lambda: [notice.state for notice in p.notices_of("ada")] == ["sent"])
         assert mails.recipients == ["ada@mail.example", "eve@mail.example"]
+
+
+KILLED = """
+import os, signal, sys
+from contextlib import contextmanager
+from presence_core import Presence, Settings
+from presence_core.client.internal import operation_name
+from presence_core.web.notices.sender import NoticeSender
+from presence_core.web.notices.smtp import SmtpServer
+from tests.web.notices.mail_server import LINK, SENDER
+
+url, namespace, port, step = sys.argv[1:]
+
+@contextmanager
+def around(operation):
+    name = operation_name(operation)
+    if step == f"before {name}":
+        os.kill(os.getpid(), signal.SIGKILL)
+    yield
+    if step == f"after {name}":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+presence = Presence.from_url(url, Settings(namespace))
+presence.internal.around = around
+NoticeSender(presence, link=LINK, address_of=lambda uid: (f"{uid}@mail.example", "en"), site="Paperboat",
+             send=SmtpServer(f"smtp://127.0.0.1:{port}", SENDER)).run()
+"""
+
+
+def test_after_a_kill_of_sender_and_redis_between_two_steps_no_mail_is_sent_twice_and_none_that_waited_is_missing(
+    mails: MailServer, tmp_path: Path
+) -> None:
+    binary = valkey_binary() or redis_binary() or missing("any Redis server")
+    with Server.start(binary, tmp_path, "--appendonly", "yes", "--appendfsync", "everysec") as server:
+        for step, state in (
+            ("after queue", "waiting"),
+            ("after claim", "sending"),
+            ("before finish", "sending"),
+            ("after finish", "sent"),
+        ):
+            mails.recipients.clear()
+            ends = _ends_after_a_kill(server, mails, step, state)
+            assert len(set(mails.recipients)) == len(mails.recipients), step
+            assert sorted(ends.values()) == ["sent", "unsure" if state == "sending" else "sent"], step
+            assert {f"{uid}@mail.example" for uid in ends if ends[uid] == "sent"} <= set(mails.recipients), step
+
+
+def _ends_after_a_kill(server: Server, mails: MailServer, step: str, state: str) -> dict[str, str]:
+    """The states of the notices to two users in the end. state: that of one of them after the kill."""
+    namespace = step.replace(" ", "-")
+    with Presence.from_url(server.url, Settings(namespace, timeout=PATIENT)) as p:
+        p.internal.run(queue.read_position(p.internal.context))
+        new_device(p, "ada")
+        new_device(p, "eve")
+        words = [sys.executable, "-c", KILLED, server.url, namespace, str(mails.port), step]
+        assert subprocess.run(words, cwd=ROOT).returncode == -signal.SIGKILL
+        server.kill()
+        server.restart()
+        states = [p.notices_of(uid)[0].state for uid in ("ada", "eve")]
+        assert sorted(states) == sorted([state, "waiting"]), step
+        p.internal.context.now = str(round((time.time() + HOLD + 60) * 1000))
+        with sending(p, mails.send):
+            until(lambda: p.notices().waiting == 0)
+        return {uid: p.notices_of(uid)[0].state for uid in ("ada", "eve")}
 
 
 @on("valkey-sync")

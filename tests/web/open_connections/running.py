@@ -70,8 +70,9 @@ def running_site(directory: Path, server: Server, client: str, **environ: str) -
     finally:
         process.terminate()
         process.wait(30)
-    assert "Traceback" not in log.read_text()
-    assert "Task was destroyed" not in log.read_text()
+    logged = log.read_text()
+    assert "Traceback" not in logged, logged
+    assert "Task was destroyed" not in logged, logged
 
 
 def speak(socket: ClientConnection, answer: str = "hello") -> None:

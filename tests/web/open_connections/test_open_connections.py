@@ -3,18 +3,22 @@ another process than the site's."""
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+from starlette.responses import StreamingResponse
 from websockets.exceptions import ConnectionClosed
 
 from presence_core import Presence, Settings
+from presence_core.web.middleware.open_connections import SessionEnded, free_frames, is_of_the_end
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import HOST, Server, missing, redis_binary, valkey_binary, wait_for
 from tests.web.open_connections.running import Site, closing, running_site, speak
@@ -193,6 +197,23 @@ def test_an_event_stream_ends_whole_and_its_application_stops(site: Site, path: 
         response.read()  # up to the end of the body: no error
         assert response.isclosed()
     wait_for("the end of the application", lambda: f"events of {login.session.uid} stopped" in site.seen)
+
+
+def test_an_error_that_a_task_group_has_raised_again_is_freed() -> None:
+    """Its context is the group of which it is a part. An application raises that if it sends before it has learnt of
+    the disconnect."""
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.body":
+            raise SessionEnded("The session of this connection has ended.")
+
+    async def receive() -> MutableMapping[str, Any]:
+        return await asyncio.Future()
+
+    with pytest.raises(SessionEnded) as caught:
+        asyncio.run(StreamingResponse(iter(["news"]))({"type": "http"}, receive, send))
+    assert is_of_the_end(caught.value)
+    free_frames(caught.value)
 
 
 @pytest.mark.parametrize("path", ["/kept-events", "/download"])

@@ -42,9 +42,10 @@ local function sign_in_history()
     return string.char(#texts) .. table.concat(texts) .. table.concat(entries)
   end
 
-  -- Keep them until the newest has been kept for `keep` ms.
+  -- Keep them until the newest has been kept for `keep` ms; nil: as long as before.
   function history.store(key, sign_ins, keep)
-    redis.pcall('SET', key, write_sign_ins(sign_ins), 'PXAT', ms(sign_ins[#sign_ins][1] + keep))
+    local until_ms = keep and {'PXAT', ms(sign_ins[#sign_ins][1] + keep)} or {'KEEPTTL'}
+    redis.pcall('SET', key, write_sign_ins(sign_ins), unpack(until_ms))
   end
 
   -- Add a sign-in. `text`: for how many ms it is kept, its place, its client. An imported one may be older than others,

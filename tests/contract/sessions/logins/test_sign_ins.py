@@ -204,6 +204,33 @@ def test_the_worker_removes_what_is_older_than_the_settings_say_and_the_city_bef
     assert _history(bed, p, "bob") is None
 
 
+@on("valkey-sync")
+def test_a_worker_that_keeps_no_sign_ins_removes_the_city_of_those_that_others_have_stored(
+    bed: Bed, tmp_path: Path
+) -> None:
+    places = str(write_place_file(tmp_path / "places.mmdb", {"5.5.5.0/24": city("FR", "Lyon", (45, 5))}))
+    site = bed.connect(keep_sign_ins=30, place_file=places)
+    site.freeze()
+    for uid in ("ada", "bob"):  # bob is offline later
+        site.login(uid, ip="5.5.5.5", device="old", absolute_timeout=60 * DAY, idle_timeout=60)
+    site.advance(4 * DAY)
+    site.login("ada", ip="5.5.5.5", device="new", absolute_timeout=60 * DAY, idle_timeout=60 * DAY)
+    lapses = [bed.raw.ttl(site.context.shard(uid).sign_ins(uid)) for uid in ("ada", "bob")]
+    off = bed.connect(keep_sign_ins=0, truncate_addresses_after=3)
+    off.counts()
+    Worker(off)._trimming.run()
+    assert _seen(bed, site, "ada") == [("new", "Lyon"), ("old", None)]
+    assert _seen(bed, site, "bob") == [("old", None)]
+    site.login("bob", ip="5.5.5.5", device="new", absolute_timeout=60 * DAY, idle_timeout=60)
+    after = [bed.raw.ttl(site.context.shard(uid).sign_ins(uid)) for uid in ("ada", "bob")]
+    assert after[0] == pytest.approx(lapses[0], abs=5), "they lapse when they would have lapsed"
+    off.sweep()
+    later = bed.connect(keep_sign_ins=0, truncate_addresses_after=20)
+    site.advance(8 * DAY)
+    later.sweep()  # bob leaves the list of people: no later run of the worker would find his history
+    assert _seen(bed, site, "bob") == [("new", None), ("old", None)]
+
+
 @every_topology
 def test_with_fewer_days_the_histories_of_people_who_are_removed_go_too(bed: Bed) -> None:
     before = bed.connect(keep_sign_ins=90)
