@@ -175,9 +175,9 @@ def test_at_maxmemory_only_logins_and_updates_are_refused(server: Server, anywhe
     assert p.logout("u1", p.sessions("u1")[0].session_id)
     assert len(p.kick("u2", message="Bye.", ticket="T-1", **STAFF).kicked) == 1
     assert p.block("u3", message="Ask us.", **STAFF).by == "staff"
-    with pytest.raises(LoginRefused, match=r"^Ask us\.") as refused:
+    with pytest.raises(LoginRefused, match=r"^Ask us\.") as blocked:
         p.login("u3", session_id="session-3")
-    assert refused.value.code == "blocked"
+    assert blocked.value.code == "blocked"
     assert failure(lambda: p.login_many([{"uid": "u3"}, {"uid": "eve"}])).code == "OOM"
     assert p.unblock("u3", **STAFF)
     result = p.kick_where(SessionFilter(name_prefix="Name 4"), expected=20, **STAFF)
