@@ -2,7 +2,7 @@
 
 ``python -m benchmarks peers``, ``growth``, ``soak``, ``busy``, ``move``, ``instructions`` and ``compare`` have options
 of their own.
-``capacity`` calculates docs/lookup/costs.md from the results of ``growth``.
+``capacity`` calculates what many sessions need from the results of ``growth``.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ _JSON_NEST: Final = re.compile(rb"[^\[\]{}]+")
 _A_DICT: Final = "must be a dict with text keys"
 
 MAX_METHODS: Final = 8
-MAX_METHODS_LENGTH: Final = 55  # so that the field has at most 64 bytes: docs/keys.md
+MAX_METHODS_LENGTH: Final = 55  # so that the field has at most 64 bytes: schema/record.py
 _METHOD: Final = re.compile(r"[a-z0-9_-]{1,16}")
 _METHODS_RULE: Final = (
     f"must be at most {MAX_METHODS} names of 1 to 16 of a-z, 0-9, _ and -, {MAX_METHODS_LENGTH} characters in all"

@@ -40,26 +40,31 @@ _DAY: Final = 86_400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """Settings of the gate, read when the dashboard starts."""
+    """Settings of the gate, read when the dashboard starts: each with its environment variable."""
 
-    mode: Mode = "open"
-    open_role: Role = "admin"  #: of the local operator, in mode "open"
-    bulk: int = 100  #: most sessions of one bulk kick by support
-    four_eyes: int | None = None  #: sessions above which a bulk kick needs a second person, as wide rules do; None: off
-    lapse: int = 3_600  #: seconds until a request for approval lapses
-    masked: frozenset[str] = frozenset()  #: "name", "ip" or both: not shown to viewers
-    idle: int = 1_800  #: seconds without activity until a sign-in ends
-    absolute: int = 43_200  #: seconds until a sign-in ends in any case
-    fresh: int = 900  #: seconds for which an authentication is fresh; 0: staff are never asked again
-    networks: tuple[IPv4Network | IPv6Network, ...] = ()  #: addresses of trusted proxies
-    header: str = ""  #: of the proxy, with the staff name
-    role_header: str = ""  #: of the proxy, with the groups
-    roles: tuple[tuple[str, Role], ...] = ()  #: group → role
-    default_role: Role | None = None  #: without a mapped group; None: refused
-    name_claim: str = ""  #: of OIDC; "": the verified email, or sub
-    role_claim: str = ""
-    admins: frozenset[str] = frozenset()  #: names, as staff names
-    language: str = ""  #: of all pages; "": that of the browser
+    mode: Mode = "open"  #: PRESENCE_DASHBOARD_ACCESS: how staff sign in: open, password, proxy or oidc
+    open_role: Role = "admin"  #: PRESENCE_DASHBOARD_ROLE: role of the local operator, in mode open
+    bulk: int = 100  #: PRESENCE_DASHBOARD_BULK: most sessions of several people that support kick at once
+    four_eyes: int | None = None
+    """PRESENCE_DASHBOARD_FOUR_EYES: sessions above which a bulk kick needs a second person, as wide block rules then
+    do; default: off"""
+    lapse: int = 3_600  #: PRESENCE_DASHBOARD_LAPSE: seconds until a request for approval lapses, 60 to 604,800
+    masked: frozenset[str] = frozenset()  #: PRESENCE_DASHBOARD_MASK: name, ip or both: what viewers do not see
+    idle: int = 1_800  #: PRESENCE_STAFF_IDLE: seconds without activity until a sign-in ends
+    absolute: int = 43_200  #: PRESENCE_STAFF_ABSOLUTE: seconds until a sign-in ends in any case
+    fresh: int = 900
+    """PRESENCE_STAFF_FRESH: seconds after which protected actions ask staff to authenticate again; 0: never"""
+    networks: tuple[IPv4Network | IPv6Network, ...] = ()
+    """PRESENCE_TRUSTED_PROXIES: addresses and networks of your proxies"""
+    header: str = ""  #: PRESENCE_PROXY_HEADER: in mode proxy, the header with the staff name
+    role_header: str = ""  #: PRESENCE_PROXY_ROLE_HEADER: in mode proxy, the header with the groups
+    roles: tuple[tuple[str, Role], ...] = ()  #: PRESENCE_ROLE_MAP: group → role, such as ops=admin,team=support
+    default_role: Role | None = None  #: PRESENCE_DEFAULT_ROLE: role of staff without a mapped group; default: refused
+    name_claim: str = ""  #: PRESENCE_OIDC_NAME_CLAIM: claim with the staff name; default: the email, or sub
+    role_claim: str = ""  #: PRESENCE_OIDC_ROLE_CLAIM: claim with the groups
+    admins: frozenset[str] = frozenset()  #: PRESENCE_OIDC_ADMINS: names that begin as admin
+    language: str = ""
+    """PRESENCE_DASHBOARD_LANGUAGE: en, de, es, fr, ja or zh_Hans; default: that of each browser"""
 
     @property
     def max_age(self) -> int | None:

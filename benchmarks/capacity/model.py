@@ -1,6 +1,6 @@
 """``python -m benchmarks capacity``: what 1, 10 and 100 million sessions need, calculated from the results of `growth`.
 
-Writes the part of ``docs/lookup/costs.md`` between two marks. A test compares the page with the results, so that every
+Writes the part of ``results/README.md`` between two marks. A test compares the page with the results, so that every
 figure on the page comes from a run.
 """
 
@@ -11,15 +11,12 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
-from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.capacity.prices import HOURS, SERVICES, Service
 from benchmarks.report import RESULTS, TABLES, markdown, replace_part
 from benchmarks.soak.run import STORED
 from presence_core import Settings
-
-PAGE: Final = Path(__file__).parents[2] / "docs" / "lookup" / "costs.md"
 
 SOAK: Final = RESULTS / STORED
 
@@ -235,21 +232,6 @@ def _checked() -> Iterator[str]:
     )  # fmt: skip
 
 
-def _summary(runs: list[Run]) -> Iterator[str]:
-    """What a reader of the page decides by: masters, memory, and the money of the first service."""
-    service = SERVICES[0]
-    rows = []
-    for way, act in WAYS.items():
-        for count in SIZES:
-            need = needs(runs, count, act)
-            _, nodes, dollars = _cheapest(runs, count, act, service)
-            rows.append((_size(count), way, f"{need['cores']:,.1f}", f"{need['memory_gb'] + need['offline_gb']:,.0f}",
-                         f"**{need['masters']:.0f}**", f"{need['shards']:.0f}", nodes, dollars))  # fmt: skip
-    head = ("online", "seen by", "cores", "GB", "masters", "shards", "nodes to rent", "a month")
-    yield from markdown(head, rows)
-    yield f"Rented: {service.title}. Source: {service.source}."
-
-
 def _cheapest(runs: list[Run], size: int, act: str, service: Service) -> tuple[str, str, str]:
     """The cheapest node type of a service, how many, and dollars a month, with one replica for each master."""
     masters = {node: needs(runs, size, act, node.gb * FULL)["masters"] for node in service.nodes}
@@ -271,11 +253,6 @@ def _money(runs: list[Run]) -> Iterator[str]:
         yield from markdown(("online", "seen by", "node type", "nodes, half of them replicas", "a month"), rows)
 
 
-def derived() -> str:
-    """The generated part of the page."""
-    return "\n".join(_summary(_runs("valkey")))
-
-
 def measured() -> str:
     """All that is needed, the money, the runs behind it, and the comparison with a whole site."""
     found = [line for server in ("valkey", "redis") if (runs := _runs(server)) for line in _measured(server, runs)]
@@ -288,7 +265,6 @@ def measured() -> str:
 def main(argv: Sequence[str]) -> int:
     """Write the generated part of the page."""
     argparse.ArgumentParser(prog="python -m benchmarks capacity", description=__doc__).parse_args(argv)
-    replace_part(PAGE, "capacity", derived())
     replace_part(TABLES, "capacity", measured())
-    print(f"Wrote docs/{PAGE.name} from {RESULTS.name}/growth-*.json.")
+    print(f"Wrote {RESULTS.name}/{TABLES.name} from {RESULTS.name}/growth-*.json.")
     return 0

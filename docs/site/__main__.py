@@ -31,7 +31,12 @@ REFERENCE: Final = "docs/reference"
 SERVE: Final = "python3 -m http.server --bind 127.0.0.1 --directory"
 """Browsers refuse a page from a file to read the search index."""
 
-SOURCES: Final = {"presence_core/settings.py": "settings", "presence_core/filters.py": "session_filter"}
+SOURCES: Final = {
+    "presence_core/settings.py": "settings",
+    "presence_core/filters.py": "session_filter",
+    "presence_core/schema/refusals.py": "errors",
+    "presence_dashboard/gate_settings.py": "settings",
+}
 """A link to one of these files leads to its page of the reference."""
 
 REPOSITORY: Final = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"]["Source"]

@@ -20,11 +20,13 @@ from typing import Any, Final
 
 from presence_core import AsyncPresence, Presence, SessionFilter, Settings, cli
 from presence_core.schema.conditions import CONDITIONS
+from presence_core.schema.refusals import RULES
 from presence_core.trackers import AsyncLastSeenTracker, AsyncMinuteSetTracker
 from presence_core.web.service.api_docs import rows_of, scopes_of
 from presence_core.web.service.api_keys import StoredKeys
 from presence_core.web.service.app import create_app
 from presence_core.web.service.site_pages.options import Pages
+from presence_dashboard.gate_settings import Config
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
@@ -84,6 +86,7 @@ def pages() -> dict[str, str]:
     made: dict[str, Callable[[], str]] = {
         "presence": lambda: client_page(Presence),
         "async_presence": lambda: client_page(AsyncPresence),
+        "errors": errors_page,
         "settings": settings_page,
         "modules": modules_page,
         "commands": commands_page,
@@ -98,6 +101,12 @@ def pages() -> dict[str, str]:
 
 def python_page(title: str, sentence: str, names: tuple[str, ...]) -> str:
     return f"# {title}\n\n{sentence}\n" + "".join(described(CORE, name) for name in names)
+
+
+def errors_page() -> str:
+    """The codes of InvalidArgument are a table at its end."""
+    text = python_page(*PYTHON_PAGES["errors"]) + "\n## Codes of refused values\n\n| `code` | the value |\n|---|---|\n"
+    return text + "".join(_row(f"`{code}`", rule) for code, rule in RULES.items())
 
 
 def described(module: str, name: str, level: int = 2) -> str:
@@ -238,7 +247,12 @@ def settings_page() -> str:
         shown = field.default if not isinstance(field.default, tuple) else ", ".join(field.default) or "none"
         text += _row(f"`{name}`<br>`PRESENCE_{name.upper()}`", f"`{shown}`", meaning)
     methods = ("timeouts", "policy", "from_env")
-    return text + "".join(directive(f"{CORE}.{name}", 2) for name in (*(f"Settings.{m}" for m in methods), "OnLimit"))
+    text += "".join(directive(f"{CORE}.{name}", 2) for name in (*(f"Settings.{m}" for m in methods), "OnLimit"))
+    text += "\n## Variables of the dashboard\n\n| variable | default | meaning |\n|---|---|---|\n"
+    for field, (_, _, words) in zip(dataclasses.fields(Config), field_rows(Config), strict=True):
+        variable, _, meaning = words.partition(": ")
+        text += _row(f"`{variable}`", f"`{field.default}`" if field.default else "", meaning)
+    return text
 
 
 def _row(*cells: str) -> str:
@@ -255,11 +269,9 @@ def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentP
 
 
 def commands_page() -> str:
-    text = (
-        "# Commands\n\nThe help of every command. [The command line](../lookup/cli.md) explains them with examples and "
-        "exit codes.\n"
-    )
-    for name, parser in subcommands(cli.build_parser()).items():
+    presence = cli.build_parser()
+    text = f"# Commands\n\n[The command line](../lookup/cli.md) has examples and exit codes.\n\n{_help(presence)}"
+    for name, parser in subcommands(presence).items():
         text += f"\n## `presence {name}`\n\n{_help(parser)}"
         for below, inner in subcommands(parser).items():
             text += f"\n### `presence {name} {below}`\n\n{_help(inner)}"

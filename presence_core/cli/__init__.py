@@ -1,7 +1,7 @@
 """The ``presence`` command, for support staff and operators.
 
 It connects to the Redis of ``PRESENCE_REDIS_URL``, or with ``--embedded`` to the embedded server.
-``docs/lookup/cli.md`` lists the commands and the exit codes.
+``docs/lookup/cli.md`` has examples and the exit codes.
 Start reading here: ``main`` runs one command; ``commands/`` has a module per domain.
 """
 

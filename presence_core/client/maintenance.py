@@ -104,7 +104,7 @@ class MaintenanceMethods(Client):
         return held_changes.unconfirmed(self._ctx)
 
     def held(self) -> int:
-        """How many changes this client holds, to apply them again after a failover (docs/lookup/glossary.md, hold).
+        """How many changes this client holds, to apply them again after a failover (docs/run/confirmed_kicks.md).
 
         A change is held until enough replicas acknowledge it, and then for ``Settings.confirm_hold`` seconds more. No
         round trip.

@@ -83,7 +83,7 @@ class SessionsMethods(Client):
 
         on_behalf_by, reason: a member of staff (1-256 bytes) logs in on behalf of the user, and why (1-500 characters).
         The audit has it. The session ends after ``on_behalf_timeout`` at the latest, and its id begins with "behalf-".
-        It is in all lists, does not make the user online, and limits neither count nor end it.
+        It is in all lists, does not make the user online, and limits neither count nor end it; a user has at most 100.
 
         A login with the id of a live session of the same user refreshes its record and its secret. Login time, timeouts
         and authentication stay, and no limit is applied. So a call whose reply was lost may be repeated with the same

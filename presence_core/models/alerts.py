@@ -57,7 +57,8 @@ class PersonAlert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureAlert:
-    """More sign-ins of one person, or from one network, have failed within about an hour than the limit allows."""
+    """More sign-ins have failed than the limit allows: of one person since their last login, or from one network within
+    an hour."""
 
     type: Literal["failures"] = "failures"
     uid: str | None = None
@@ -70,8 +71,10 @@ class FailureAlert:
     @property
     def sentence(self) -> str:
         """What happened, for people to read."""
-        whose = f"of {self.uid}" if self.network is None else f"from {self.network}"
-        return f"Failed sign-ins: {self.count:,} {whose} within an hour, limit {self.limit:,} ({self.namespace})"
+        whose = (
+            f"of {self.uid} since their last login" if self.network is None else f"from {self.network} within an hour"
+        )
+        return f"Failed sign-ins: {self.count:,} {whose}, limit {self.limit:,} ({self.namespace})"
 
 
 _STATES: Final = get_args(NoticeState)

@@ -106,7 +106,37 @@ COMMON: Final = (
     Family("visitors", "ZSET", "no"),
     Family("visits:<minute>", "SET", "no"),
 )
-"""The families that a namespace has once; a reshard does not touch them."""
+"""The families that a namespace has once; a reshard does not touch them.
+
+The fields of hashes that several modules write (times in ms):
+
+``meta``: ``swept``, when a sweep last finished. ``revoked``, the watermark of ``revoke_before``, with ``revoked_at``,
+``_by``, ``_note``, ``_message``; on the first shard ``revoked_call``, the id of the latest call, so that a repeated one
+is audited once. ``rules``, the kinds of fields in ``block_rules`` ("4/24 6/48 app"); ``rules_version``, their last
+change. ``floor``: later logins get a later time; a bulk kick sets it. ``demanded``, the latest ``require_sign_in``.
+``good_from``, ``good_until``, ``good_wall``: the clock that the worker has checked. ``indexes``, the complete ones with
+the version of their fold. ``recount``: a rebuild of the facets is under way. ``confirmed``, a small write in front of
+``WAIT``. ``retold``, how often an erasure has rewritten a stream. ``truncated``: addresses of earlier ends are
+truncated. ``ended_from``, since when ``ended`` is complete. ``no_address``, ``no_address_at``: logins without an
+address while a block rule names a network.
+
+``layout``: ``schema``, ``shards``, ``born``, ``indexes``, ``was``, ``moved_at``, ``device_keys``
+(operations/layout.py); ``lost``, when a client found another layout, and its shards; ``pseudonyms``, the secret behind
+those of erased persons; of a reshard ``begun``, ``copy``, ``step``, ``from``, ``token``, ``sealed``, ``servers``.
+
+``moved``: ``state`` (copying, frozen, coming, moved), ``token``, ``copy``; each changed key with the number of its
+change, and ``changes``, the last number; ``there``, which a sweep writes while a slot moves.
+
+``job``: JOB_FIELDS (models/staff.py); ``frozen``, ``exclude``, ``needs``, ``cursor``, ``missed``; the runner's
+``owner``, ``beat``, ``epoch``; ``closed``: the audit has the final number. On every shard ``kicked`` and ``fence``.
+
+``worker``: ``token``, ``who``, ``since``, ``beat``, ``ttl``; ``redis`` and ``wall``, the clocks when they last agreed;
+``accepted``, ``last_run``, ``lag``, ``paused``; ``alerts``, ``failure_alerts``, JSON; ``people_at``.
+
+``audit``, a stream: ``at``, ``by``, ``what``, ``uid``, ``session``, ``reason``, ``message``, ``ticket``; the result in
+``facts``, ``outcome``, ``ended``, ``demanded``, ``until``, ``was``; ``filter`` of bulk changes; ``was_until``,
+``was_by``, ``was_ticket``, ``tickets``, ``asked`` of an earlier block; ``again``: after a failover.
+"""
 
 _BY_PREFIX: Final = {family.prefix: family for family in (*SHARD, *COMMON)}
 

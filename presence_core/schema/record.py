@@ -1,7 +1,8 @@
 """The session record: the fields of its hash, in the one order in which scripts and replies have their values.
 
-A live session is a small hash. Its fixed part travels as one packed field, because a hash of few short fields takes
-less memory (``docs/keys.md`` has the figures). After its end the hash is the tombstone: it has a field ``e``.
+A live session is a small hash. Its fixed part is one packed field, because a hash keeps its compact encoding only while
+each value has at most 64 bytes. Separate fields cost about 30 bytes more a session on Valkey 9, and 70 on Redis 7.0.
+After its end the hash is the tombstone: it has a field ``e``.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ RECORD: Final = (
     Field("name", "n", person=True, is_given=True),
     Field("aliases", "a", person=True, is_given=True),  # one a line
     Field("last_ip", "i", person=True, is_cut=True),  # the latest address, packed, where it is not the one of the login
-    Field("attributes", "x", person=True, is_given=True),  # JSON
+    Field("attributes", "x", person=True, is_given=True),  # JSON of at most 32 levels; else read as empty
     Field("client", "C", person=True),  # device, app, app version, one a line: only where the label table was full
     Field("agent", "A", person=True),  # os, browser, user agent, one a line: only where the label table was full
     # ms, whether with several factors, methods; missing where the site names none at login

@@ -64,4 +64,4 @@ RULES: Final[Mapping[InvalidCode, str]] = {
     "changed_meanwhile": "must not be changed by another program at the same time",
     "not_installed": "needs a package that is not installed",
 }
-"""Code → what the argument must be. docs/lookup/http.md has this table."""
+"""Code → what the argument must be. ``make docs`` prints this table on the page of errors."""

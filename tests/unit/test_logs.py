@@ -94,7 +94,7 @@ def test_every_field_is_documented_and_none_is_an_attribute_of_a_record() -> Non
     used = {name for folder in ("presence_core", "presence_dashboard") for path in (ROOT / folder).rglob("*.py")
             for name in _fields_of(path)}  # fmt: skip
     section = (ROOT / "docs/run/logging.md").read_text("utf-8").partition("### Fields")[2].partition("\n## ")[0]
-    rows = [line.partition("|")[2].partition("|")[0] for line in section.splitlines() if line.startswith("| `")]
+    rows = [line.partition(":")[0] for line in section.splitlines() if line.startswith("- `")]
     assert set(re.findall("`(presence_[a-z]+)`", " ".join(rows))) == used
     record = logging.LogRecord("x", logging.INFO, "x", 1, "x", (), None)
     assert not used & (vars(record).keys() | {"message", "asctime"})

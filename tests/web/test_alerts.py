@@ -181,3 +181,5 @@ def test_many_failed_sign_ins_of_a_person_and_from_a_network_are_sent_once(p: P,
         ("failures", None, "198.51.100.0/24", network),
     }
     assert len(receiver.taken) == 3
+    said = next(alert["text"] for alert in receiver.taken if alert.get("uid"))
+    assert said == f"Failed sign-ins: 4 of ada since their last login, limit 3 ({p.settings.namespace})"

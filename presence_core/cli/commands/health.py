@@ -25,7 +25,7 @@ def add_commands(add_command: AddCommand) -> None:
         " without personal data, addresses and secrets"
     )  # fmt: skip
     doctor.set_defaults(advice_if_unavailable=_ADVICE_IF_UNAVAILABLE)
-    add_command("status", _status, "Show the worker that leads and its last sweep.")
+    add_command("status", _status, "Show the worker that leads and its last sweep; exit code 1 if none leads.")
 
 
 def _doctor(presence: Presence, args: argparse.Namespace) -> int:

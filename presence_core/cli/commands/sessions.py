@@ -57,7 +57,7 @@ def add_commands(add_command: AddCommand) -> None:
 
 
 def _add_login(add_command: AddCommand) -> None:
-    login = add_command("login", _login, "Start a session and print its token.", changes=True)
+    login = add_command("login", _login, "Start a session. Its token is shown only this once.", changes=True)
     login.add_argument("uid")
     login.add_argument("--name", help="display name of the user")
     login.add_argument("--alias", action="append", default=[], help="an email address or phone number; can be repeated")

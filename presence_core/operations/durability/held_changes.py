@@ -4,6 +4,11 @@ WAIT says how many replicas have a write. It does not make Redis strongly consis
 without the kick, and the session is live again. So where ``confirm_replicas`` asks for it, the client holds each change
 until enough replicas have it, and then for ``confirm_hold`` seconds more, because a master that is being replaced may
 still have replicas that answer WAIT. ``replica_ack`` applies it again where it was lost.
+
+Three rare cases are not covered. If two processes rotate one session during the hold, and a failover loses both, the
+first token may work. If the clocks of two servers differ by seconds, a session that began within that difference after
+a kick may be ended. If staff change the same timeouts or block rule during the hold, and a failover follows, the older
+change may win.
 """
 
 from __future__ import annotations

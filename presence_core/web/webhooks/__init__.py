@@ -27,7 +27,8 @@ device and place); blocked; unblocked; revoked (all sessions that began before t
 each is also sent as kicked once a sweep ends it); gap (events were lost to the stream's cap, so the receiver must check
 what it holds).
 
-Alerts are webhooks of the worker: the ends or the logins of a minute are above a limit (``alerts``).
+Alerts are webhooks of the worker (``alerts``): the ends, logins or failures of a minute are above a limit, a watched
+person has logged in, or many sign-ins of a person or from a network have failed. Those about a person name the person.
 
 Start with ``sender``. It sends what ``deliveries`` reads from Redis, and keeps a ``position``; ``signed_post`` sends
 one body. Receivers need only ``signing.verify``. Only applications import this package.

@@ -42,7 +42,8 @@ class DeviceOptions:
     browser's Accept-Language says."""
     theme: Mapping[str, str] = field(default_factory=dict)
     """Name → CSS value: ``accent``, ``on_accent``, ``text``, ``soft``, ``page``, ``card``, ``line``, each
-    also with ``_dark`` for dark mode; ``font``, ``radius``."""
+    also with ``_dark`` for dark mode; ``font``, ``radius``. A template has them as CSS variables:
+    ``--devices-accent``, ``--devices-on-accent``, …"""
     template: Template | None = None
     """A function that returns the whole HTML of a ``DevicesPage``, to show it inside the site's own layout."""
     policy: str | None = None

@@ -24,6 +24,7 @@ from presence_core.files.secret_files import SECRETS
 from presence_core.web.rules import Rules, Verdict, Visitor
 from presence_core.web.your_devices.device_list import Device, DeviceList, DevicesPage, PastDevice
 from presence_core.web.your_devices.options import DeviceOptions
+from presence_dashboard.gate_settings import Config
 from tests.golden import public_names
 
 ROOT = Path(__file__).parents[3]
@@ -77,6 +78,7 @@ def test_a_method_of_the_async_client_has_its_text(name: str) -> None:
 
 DESCRIBED = [
     Settings,
+    Config,
     SessionFilter,
     Rules,
     Visitor,
@@ -138,7 +140,9 @@ def test_every_variable_of_the_code_is_on_the_page_of_variables_and_no_other() -
     settings = {field.name.upper() for field in dataclasses.fields(Settings)}
     files = {"REDIS_SSL_CA_CERTS", "REDIS_SSL_CERTFILE", "REDIS_SSL_KEYFILE"}  # the code joins their names
     assert all(name.lower().removeprefix("redis_") in sources_of_tls() for name in files)
-    rows = re.findall(r"^\| (`PRESENCE_.+?) \|", (ROOT / "docs/lookup/environment.md").read_text("utf-8"), re.MULTILINE)
+    shown = (ROOT / "docs/lookup/environment.md").read_text("utf-8")
+    shown += pages()["settings"].partition("## Variables of the dashboard")[2]
+    rows = re.findall(r"^\| (`PRESENCE_.+?) \|", shown, re.MULTILINE)
     named = re.findall(r"PRESENCE_([A-Z_]+)", " ".join(rows))
     assert len(named) == len(set(named)) > 25
     files |= {name.removeprefix("PRESENCE_") + "_FILE" for name in SECRETS}

@@ -58,18 +58,6 @@ def test_the_lock_is_installed_even_into_a_complete_environment(tmp_path: Path) 
     assert "pip install" not in done(".dev-locked", locked="yes")
 
 
-def test_the_oldest_versions_are_those_that_the_document_says_were_run() -> None:
-    """`make floor` installs them."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    ranges = [*project["dependencies"], *project["optional-dependencies"]["web"]]
-    floors = dict(pair for text in ranges for pair in re.findall(r"^([\w-]+)(?:\[\w+\])?>=([\d.]+),", text))
-    assert floors["redis"] == "5.3.1"
-    document = (ROOT / "docs" / "dependencies.md").read_text("utf-8")
-    [row] = re.findall(r"^\| (redis 5\.3\.1, .+) \| contract tests \(`make floor`\) \|$", document, re.MULTILINE)
-    run = dict(item.split(" ") for item in row.split(", "))
-    assert {name for name, floor in floors.items() if not f"{run.get(name)}.".startswith(f"{floor}.")} == set()
-
-
 @pytest.mark.skipif(not shutil.which("make"), reason="needs make")
 def test_make_floor_tests_with_the_oldest_versions_of_this_project() -> None:
     words = ["make", "--dry-run", "--old-file=.venv/tools/.made", "floor", "ARGS="]  # not those of `make test ARGS=…`

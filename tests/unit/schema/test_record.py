@@ -16,14 +16,6 @@ def test_no_two_fields_have_one_name_or_one_letter() -> None:
     assert len({field.name for field in FIELDS}) == len({field.letter for field in FIELDS}) == len(FIELDS)
 
 
-def test_the_page_of_keys_explains_each_field_once() -> None:
-    page = (ROOT.parent / "docs" / "keys.md").read_text("utf-8")
-    rows = page.partition("## The session record")[2].partition("\n## ")[0].splitlines()
-    fields = [row.split("|")[1] for row in rows if row.startswith("| `")]
-    explained = re.findall(r"`(\w+)`", " ".join(fields))
-    assert sorted(explained) == sorted(field.letter for field in FIELDS)
-
-
 def test_a_checked_login_has_a_value_for_each_field_that_it_sends_as_it_is() -> None:
     assert {field.name for field in GIVEN} <= set(LoginRow.__slots__)
 

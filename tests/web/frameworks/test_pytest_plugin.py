@@ -154,9 +154,9 @@ def test_the_entry_point_names_the_plugin_and_the_page_its_fixtures() -> None:
     [name] = project["project"]["entry-points"]["pytest11"].values()
     plugin = import_module(name)
     assert plugin.__file__ == str(ROOT / "pytest_presence.py")
-    table = re.findall(r"^\| `\w+`.* \|$", PAGE.read_text("utf-8"), re.M)
-    documented = {fixture for row in table for fixture in re.findall(r"`(\w+)`", row.split("|")[1])}
-    assert documented == {name for name in vars(plugin) if name.endswith("presence") or name.startswith("presence_")}
+    fixtures = {name for name in vars(plugin) if name.endswith("presence") or name.startswith("presence_")}
+    rows = re.findall(r"^- `.+$", PAGE.read_text("utf-8"), re.M)
+    assert fixtures == {name for row in rows for name in re.findall(r"`(\w*presence|presence_\w+)`", row)}
     targets = project["tool"]["hatch"]["build"]["targets"]
     assert "pytest_presence.py" in targets["wheel"]["force-include"]
     assert "pytest_presence.py" in targets["sdist"]["only-include"]

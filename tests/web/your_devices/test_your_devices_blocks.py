@@ -14,7 +14,6 @@ from starlette.testclient import TestClient
 
 from presence_core import Presence, Settings
 from presence_core.web.your_devices.device_list import DevicesPage
-from presence_core.web.your_devices.options import THEME, DeviceOptions
 from tests.support.fair_clock import PATIENT
 from tests.support.servers import Server, missing, redis_binary, valkey_binary
 from tests.web.your_devices.device_sites import KEY
@@ -80,10 +79,3 @@ def test_the_template_draws_a_page() -> None:
     drawn = run("template")["draw"](page)
     assert '<html lang="de"><title>&lt;A&gt;</title>' in drawn
     assert "<main><p>B</p></main>" in drawn
-
-
-def test_the_page_names_every_option_and_variable() -> None:
-    options = PAGE.partition("## Options")[2].partition("## JSON")[0]
-    assert set(re.findall(r"^\| `(\w+)` \|", options, re.M)) == set(DeviceOptions.__dataclass_fields__)
-    colours = {name.replace("_", "-") for name in THEME if not name.endswith("_dark")}
-    assert set(re.findall(r"--devices-([\w-]+)", options)) == colours

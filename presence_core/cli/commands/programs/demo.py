@@ -11,7 +11,7 @@ from presence_core.cli.output import print_error
 
 
 def add_commands(add_command: AddCommand) -> None:
-    help = "Run a demo site with visitors and the dashboard, until Ctrl-C."
+    help = "Run a demo site with visitors and the dashboard, until Ctrl-C; with PRESENCE_REDIS_URL only the dashboard."
     demo = add_command("demo", start, help, json=False, connects=False)
     demo.epilog = LOG_HELP
     demo.add_argument("--mirror", action="store_true", help="a site with sessions of its own, and presence mirror")

@@ -47,7 +47,7 @@ def add_commands(add_command: AddCommand) -> None:
     add_staff_fields(kick, message_for="user")
     kick.add_argument("--keep", action="append", default=[], metavar="SESSION", help="do not end this session")
     kick.add_argument("--block-for", type=int, metavar="SECONDS", help="also block the user's logins for this long")
-    help = "Require a new sign-in in a user's sessions."
+    help = "Require a new sign-in in a user's sessions. Until then they stay listed, and open nothing."
     sign_in = add_command("require-sign-in", _require_sign_in, help, changes=True)
     sign_in.add_argument("uid")
     sign_in.add_argument("session_id", nargs="?", help="only in this session")
