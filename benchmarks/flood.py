@@ -1,9 +1,10 @@
 """A flood of failed sign-ins: the memory that it takes, the time of each script, and other calls meanwhile.
 
-    .venv/bin/python -m benchmarks.flood [--failures 100000]
+    .venv/bin/python -m benchmarks.flood [--failures 100000] [--shards 1] [--app-bytes 64]
 
-First 1,000 people fail once each: the bytes of a row. Then random names fail from random addresses; another process
-validates a session all the while, and the slow log keeps every script that takes half a millisecond.
+First 1,000 people fail once each: the bytes of a row. Then random names and uids fail in turn, from random addresses,
+with random app names; another process validates a session all the while, and the slow log keeps every script that takes
+half a millisecond.
 """
 
 from __future__ import annotations
@@ -55,26 +56,29 @@ def address(chance: random.Random) -> str:
     return ".".join(str(chance.randrange(1, 255)) for _ in range(4))
 
 
-async def flood(url: str, failures: int) -> float:
+async def flood(url: str, failures: int, app_bytes: int) -> float:
     chance, presence = random.Random(1), AsyncPresence.from_url(url)
     begin = time.monotonic()
 
     async def fail(number: int) -> None:
-        for _ in range(number):
+        for at in range(number):
             who = f"name-{chance.getrandbits(40)}@example.org"
-            await presence.login_failed(who, why="unknown_name", ip=address(chance), user_agent=AGENT, app="web")
+            app = f"{chance.getrandbits(4 * app_bytes):0{app_bytes}x}"
+            await presence.login_failed(
+                who, why="wrong_password", is_uid=at % 2 == 0, ip=address(chance), user_agent=AGENT, app=app
+            )
 
     await asyncio.gather(*(fail(failures // TOGETHER) for _ in range(TOGETHER)))
     await presence.close()
     return time.monotonic() - begin
 
 
-def measure(binary: str, failures: int) -> None:
+def measure(binary: str, failures: int, shards: int, app_bytes: int) -> None:
     with (
         tempfile.TemporaryDirectory() as directory,
         Server.start(binary, Path(directory)) as server,
         Presence.from_url(server.url, Settings(max_failed_logins=100_000)) as large,
-        Presence.from_url(server.url) as presence,
+        Presence.from_url(server.url, Settings(shards=shards)) as presence,
     ):
         raw: Any = Redis.from_url(server.url)
         token = presence.login("ada").token
@@ -92,10 +96,11 @@ def measure(binary: str, failures: int) -> None:
         raw.slowlog_reset()
         before = used(raw)
         reading = reader(server.url, token, 15)
-        seconds = asyncio.run(flood(server.url, failures))
-        taken = used(raw) - before
+        seconds = asyncio.run(flood(server.url, failures, app_bytes))
         print("validate, in the flood:", (reading.communicate()[0]).strip())
         slow = [entry["duration"] / 1000 for entry in raw.slowlog_get(1000)]
+        raw.slowlog_reset()
+        taken = used(raw) - before
         print(f"{failures:,} failures in {seconds:.1f} s: {taken / 1e6:.2f} MB; scripts over 0.5 ms: {len(slow)}, "
               f"longest {max(slow, default=0):.1f} ms")  # fmt: skip
 
@@ -103,11 +108,13 @@ def measure(binary: str, failures: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--failures", type=int, default=100_000)
-    failures = parser.parse_args().failures
+    parser.add_argument("--shards", type=int, default=1)
+    parser.add_argument("--app-bytes", type=int, default=64)
+    given = parser.parse_args()
     for name, binary in (("Valkey", valkey_binary()), ("Redis", redis_binary())):
         if binary is not None:
             print(f"-- {name}")
-            measure(binary, failures)
+            measure(binary, given.failures, given.shards, given.app_bytes)
 
 
 if __name__ == "__main__":

@@ -80,7 +80,7 @@ class Settings:
     keep_devices: int = 180 * DAY  #: how long a user's device stays known after a login on it; 0 keeps none
     keep_sign_ins: int = 0  #: days that a user's last 50 sign-ins are kept, and their name while offline; 0 (off)…400
     keep_failed_logins: int = 3 * DAY  #: how long a failed sign-in is kept; 0 records none, 0…a year
-    max_failed_logins: int = 9_000  #: rows of failed sign-ins that a day may begin; 100…10 million
+    max_failed_logins: int = 8_000  #: rows of failed sign-ins a day begins, half for typed names; 100…10 million
     keep_remarks: int = 14 * DAY  #: how long a remark of staff on a person is kept; an hour…a year
     max_ended: int = 1_000_000  #: tombstones listed in all (oldest dropped first), 0…10 million
     max_events: int = 100_000  #: events kept in all for readers that return, 100…10 million

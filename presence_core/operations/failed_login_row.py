@@ -18,6 +18,9 @@ from presence_core.text.user_agents import families
 HOURS_OF_A_DAY: Final = 6
 """An hour may begin a sixth of the rows of a day."""
 
+LEAST_ROWS: Final = 12
+"""Rows that an hour may begin in each list of each shard: enough for the addresses of one person."""
+
 NETWORK_ROWS: Final = 50
 """Rows that a network may begin in an hour."""
 
@@ -43,15 +46,16 @@ def packed_failure(
 ) -> bytes:
     """What include/failures.lua notes of a failure. address: as records have it, packed.
 
-    Empty if none is to be noted. Each shard has its share of the limits, and never too little for one person.
+    Empty if none is to be noted. Half of the rows are for people, half for typed names. Each shard has its share of the
+    limits, and never too little for one person.
     """
     settings, shards = ctx.settings, len(ctx.keys.shards)
     if not settings.keep_failed_logins:
         return b""
-    day = max(100, settings.max_failed_logins // shards)
+    day = max(4 * LEAST_ROWS, settings.max_failed_logins // 2 // shards)
     limits = _LIMITS.pack(
         kept_seconds(settings),
-        max(20, day // HOURS_OF_A_DAY),
+        max(LEAST_ROWS, day // HOURS_OF_A_DAY),
         day,
         max(5, NETWORK_ROWS // shards),
         max(16, NETWORKS // shards),

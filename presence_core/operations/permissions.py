@@ -14,7 +14,7 @@ from presence_core.scripts.bulk_kick import CLAIM_JOB, CLOSE_JOB, KICK_SESSIONS,
 from presence_core.scripts.calls import Op, call_of
 from presence_core.scripts.maintenance import REMOVE_OUTDATED, REQUIRE_COMMANDS, SETTLE_SESSIONS
 from presence_core.scripts.notices import ANSWER_NOTICE
-from presence_core.scripts.privacy import ERASE_PERSON, REWRITE_HASH, REWRITE_STREAM
+from presence_core.scripts.privacy import ERASE_FAILURES, ERASE_PERSON, REWRITE_HASH, REWRITE_STREAM
 from presence_core.scripts.script import AnyScript
 from presence_core.scripts.search import INDEX_SESSIONS, RECOUNT_FACETS, REMOVE_ADDRESSES, REMOVE_WORDS
 from presence_core.scripts.sessions import END_SESSIONS, REQUIRE_SIGN_IN
@@ -35,7 +35,7 @@ REPAIR_NEEDS: Final = _commands(
     *_READS, "hsetnx", "sadd",
 )  # fmt: skip
 ERASE_NEEDS: Final = _commands(
-    (END_SESSIONS, SETTLE_SESSIONS, REWRITE_STREAM, REWRITE_HASH, ERASE_PERSON, WRITE_AUDIT),
+    (END_SESSIONS, SETTLE_SESSIONS, REWRITE_STREAM, REWRITE_HASH, ERASE_FAILURES, ERASE_PERSON, WRITE_AUDIT),
     *_READS, "get", "xdel", "xrange", "xrevrange",
 )  # fmt: skip
 

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from presence_core.scripts.script import Script, as_sent
 
+ERASE_FAILURES: Final = Script("privacy/erase_failures", repeatable=True, alone=True, reply=as_sent)
 REWRITE_STREAM: Final = Script("privacy/rewrite_stream", repeatable=False, alone=True, reply=as_sent)
 REWRITE_HASH: Final = Script("privacy/rewrite_hash", repeatable=True, alone=True, reply=as_sent)
 TRIM_SIGN_INS: Final = Script("privacy/trim_sign_ins", repeatable=True, reply=as_sent)

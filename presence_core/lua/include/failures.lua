@@ -22,13 +22,13 @@ local function read_failure(packed)
 end
 
 -- The rows of a person by name; how many of them are still kept; and the names of the others.
-local function read_rows(rows, oldest)
+local function read_rows(rows, oldest, latest)
   local flat, by_name, number, outdated = redis.call('HGETALL', rows), {}, 0, {}
   for i = 1, #flat, 2 do
     local name, row = flat[i], flat[i + 1]
     if #name > 1 and #row >= struct.size(ROW) then
       local _, last = struct.unpack(ROW, row)
-      if last < oldest then
+      if last < oldest or last > latest then
         outdated[#outdated + 1] = name
       else
         by_name[name], number = row, number + 1
@@ -48,29 +48,31 @@ local function read_network(networks, failure)
     stored = redis.call('HGET', networks, network)
   end
   local count, begun = string.match(stored or '', '^(%d+) (%d+)$')
-  return {name = network, count = tonumber(count or 0), begun = tonumber(begun or 0), is_first = number == 0}
+  return {name = network, count = tonumber(count or 0), begun = tonumber(begun or 0)}
 end
 
 -- Note a failure of `who`, a uid or the name of a text. `rule`: what block rule refused it, for people, or ''.
 local function note_failure(failed, rows, networks, totals, now, who, why, failure, rule)
-  local oldest = now - failure.keep * 1000
-  local by_name, number, outdated = read_rows(rows, oldest)
+  local oldest, latest = now - failure.keep * 1000, now + HOUR -- later: from a time when the clock was ahead
+  local by_name, number, outdated = read_rows(rows, oldest, latest)
   local network = read_network(networks, failure)
   local name = why .. '-' .. failure.ip
   if not by_name[name] and number >= MOST_ADDRESSES then name = why .. '-' end
   local old = by_name[name]
   local most_begun = network.name == '' and failure.hour_rows or failure.network_rows
   local has_row = old or network.begun < most_begun
-                         and redis.call('ZCOUNT', failed, '(' .. ms(now - HOUR), '+inf') < failure.hour_rows
-                         and redis.call('ZCOUNT', failed, '(' .. ms(now - 24 * HOUR), '+inf') < failure.day_rows
-  local too_old = redis.call('ZRANGE', failed, '-inf', '(' .. ms(oldest), 'BYSCORE', 'LIMIT', 0, 20)
+                         and redis.call('ZCOUNT', failed, '(' .. ms(now - HOUR), ms(latest)) < failure.hour_rows
+                         and redis.call('ZCOUNT', failed, '(' .. ms(now - 24 * HOUR), ms(latest)) < failure.day_rows
+  local removed = redis.call('ZRANGE', failed, '-inf', '(' .. ms(oldest), 'BYSCORE', 'LIMIT', 0, 20)
+  local too_late = redis.call('ZRANGE', failed, '(' .. ms(latest), '+inf', 'BYSCORE', 'LIMIT', 0, 20)
+  for _, ref in ipairs(too_late) do removed[#removed + 1] = ref end
 
   redis.pcall('HINCRBY', totals, 'failed', 1) -- pcall: the field may be no number, from another program
   local begun = network.begun + (has_row and not old and 1 or 0)
   redis.call('HSET', networks, network.name, network.count + 1 .. ' ' .. begun)
-  if network.is_first then redis.call('EXPIRE', networks, HOUR / 1000) end
-  for _, other in ipairs(outdated) do too_old[#too_old + 1] = who .. ':' .. other end
-  if #too_old > 0 then redis.call('ZREM', failed, unpack(too_old)) end
+  redis.call('EXPIRE', networks, HOUR / 1000, 'LT')
+  for _, other in ipairs(outdated) do removed[#removed + 1] = who .. ':' .. other end
+  if #removed > 0 then redis.call('ZREM', failed, unpack(removed)) end
   if #outdated > 0 then redis.call('HDEL', rows, unpack(outdated)) end
   if has_row then
     local first, _, count = struct.unpack(ROW, old or struct.pack(ROW, now, now, 0))

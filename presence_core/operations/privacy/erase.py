@@ -14,7 +14,7 @@ from typing import Any, Final
 from presence_core import validation as check
 from presence_core.errors import Unavailable
 from presence_core.keyspace import Shard
-from presence_core.models import AuditFact, EraseReport, text, write_facts
+from presence_core.models import AuditFact, EraseReport, write_facts
 from presence_core.operations.context import Context
 from presence_core.operations.durability.held_changes import check_capacity, confirmation, hold, release
 from presence_core.operations.failed_login_row import digests_of_names
@@ -22,12 +22,12 @@ from presence_core.operations.known_devices import need_keys
 from presence_core.operations.permissions import ERASE_NEEDS, require
 from presence_core.operations.privacy import rewrite
 from presence_core.operations.privacy.held_erasure import HeldErasure
-from presence_core.operations.privacy.identity import Identity, Trace, pseudonym, read, trace, unshared
+from presence_core.operations.privacy.identity import Identity, Trace, pseudonym, read, trace, unshared, walk
 from presence_core.operations.search.rebuild import remove_idp_calls
 from presence_core.operations.sessions.end_request import EndRequest
 from presence_core.operations.sessions.settle import settle_calls
-from presence_core.scripts.calls import Op, call_of, command
-from presence_core.scripts.privacy import ERASE_PERSON, PersonErased
+from presence_core.scripts.calls import Call, Op, call_of, command
+from presence_core.scripts.privacy import ERASE_FAILURES, ERASE_PERSON, PersonErased
 from presence_core.scripts.sessions import END_SESSIONS
 from presence_core.scripts.staff import WRITE_AUDIT
 
@@ -79,6 +79,7 @@ def _erase_all(ctx: Context, shard: Shard, person: Identity, actor: str, reason:
     actor = person.pseudonym if actor == person.uid else actor
     stripped = person.strip(reason, about=True)
     yield [
+        *(_erase_typed(s, name) for s, name in (yield from _typed(ctx, person))),  # that have failed meanwhile
         call_of(WRITE_AUDIT, (shard.audit,), given_now=ctx.now, audit_cap=ctx.audit_cap, by=actor, action="forget",
                 uid=person.pseudonym, reason=stripped, outcome="", facts=_facts(report), filter="")
     ]  # fmt: skip
@@ -94,7 +95,8 @@ def _check_layout(ctx: Context) -> Op[None]:
     """Refuse during a reshard: there are two copies then, and this would reach one. ERASE_PERSON itself is refused on a
     shard whose copying begins later (scripts/script.py)."""
     key = ctx.keys.layout
-    [(step, begun)] = yield [command(key, "HMGET", key, "step", "begun")]
+    [(step, begun, device_keys)] = yield [command(key, "HMGET", key, "step", "begun", "device_keys")]
+    ctx.know_device_keys(device_keys)  # another client may have made a new one
     if step or begun:
         raise Unavailable("The sessions are being resharded: call erase when presence reshard has finished.")
 
@@ -156,18 +158,23 @@ def _erase_round(ctx: Context, shard: Shard, person: Identity, before: EraseRepo
 
 def _erase_failures(ctx: Context, shard: Shard, person: Identity, found: Trace) -> Op[None]:
     """Remove their failed sign-ins, also those of their uid, names and aliases as someone typed them."""
+    keys = shard.failed, shard.failures(person.uid)
+    calls = [call_of(ERASE_FAILURES, keys, person.uid, *found.failures)]
+    for s, name in (yield from _typed(ctx, person)):
+        entries = yield from walk(s.failed_names, name, b":*")
+        calls.append(_erase_typed(s, name, entries))
+    yield calls
+
+
+def _typed(ctx: Context, person: Identity) -> Op[list[tuple[Shard, str]]]:
+    """The names under which failures of their uid, names and aliases are kept."""
     yield from need_keys(ctx)
     digests = digests_of_names(ctx.cache.device_keys, {person.uid, *person.names})
-    named = [(ctx.shard(digest), digest) for digest in sorted(digests)]
-    keys = [s.failures_of_name(digest) for s, digest in named]
-    rows = yield [command(key, "HKEYS", key, lenient=True) for key in keys]
-    removals = [command(key, "UNLINK", key) for key in keys]
-    for (s, digest), names in zip(named, rows, strict=True):
-        if refs := [f"\n{digest}:{text(name)}" for name in names or ()]:
-            removals.append(command(s.failed_names, "ZREM", s.failed_names, *refs))
-    if found.failures:
-        removals.append(command(shard.failed, "ZREM", shard.failed, *found.failures))
-    yield removals
+    return [(ctx.shard(digest), f"\n{digest}") for digest in sorted(digests)]
+
+
+def _erase_typed(shard: Shard, name: str, entries: Sequence[bytes] = ()) -> Call:
+    return call_of(ERASE_FAILURES, (shard.failed_names, shard.failures_of_name(name[1:])), name, *entries)
 
 
 def _erase_records(ctx: Context, shard: Shard, person: Identity, found: Trace) -> Op[PersonErased]:

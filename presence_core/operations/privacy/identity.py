@@ -153,14 +153,14 @@ def trace(ctx: Context, person: Identity) -> Op[Trace]:
     ]
     refs = [*(ended or ()), *(ref for ref in closing or () if _is_of(ref, uid))]
     for key in (shard.sessions, shard.deadlines, shard.ended):
-        refs += [ref for ref in (yield from _walk(key, uid, b":*")) if _is_of(ref, uid)]
-    found.words = [entry for entry in (yield from _walk(shard.words, uid, b"", front=b"*")) if uid_of(entry) == uid]
-    for entry in (yield from _walk(shard.addresses, uid, b":*", front=b"*")):
+        refs += [ref for ref in (yield from walk(key, uid, b":*")) if _is_of(ref, uid)]
+    found.words = [entry for entry in (yield from walk(shard.words, uid, b"", front=b"*")) if uid_of(entry) == uid]
+    for entry in (yield from walk(shard.addresses, uid, b":*", front=b"*")):
         if _is_of(address_ref(entry), uid):
             found.addresses.append(entry)
             person.addresses.add(str(ip_address(entry[1 : -len(address_ref(entry))])))
-    found.failures = [ref for ref in (yield from _walk(shard.failed, uid, b":*")) if _is_of(ref, uid)]
-    links = yield from _walk(shard.idp, uid, b":*", front=b"*")
+    found.failures = [ref for ref in (yield from walk(shard.failed, uid, b":*")) if _is_of(ref, uid)]
+    links = yield from walk(shard.idp, uid, b":*", front=b"*")
     found.idp = [entry for entry in links if _is_of(idp_ref(entry), uid)]
     _add_names(person, *(names or (None, None)))
     person.sessions |= {text(sid) for sid in live or ()} | {split_ref(text(ref))[1] for ref in refs}
@@ -203,7 +203,7 @@ def _is_of(ref: bytes, uid: str) -> bool:
     return ref.rpartition(b":")[0] == uid.encode()
 
 
-def _walk(key: str, uid: str, end: bytes, front: bytes = b"") -> Op[list[bytes]]:
+def walk(key: str, uid: str, end: bytes, front: bytes = b"") -> Op[list[bytes]]:
     """Members that contain this uid; Redis leaves out most others."""
     pattern = front + _GLOB.sub(rb"\\\1", uid.encode()) + end
     members: dict[bytes, None] = {}

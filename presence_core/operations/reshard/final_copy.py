@@ -51,6 +51,7 @@ class FinalCopy:
         for old in self._old.shards:
             yield from self._copy_closing(old)
             yield from self._copy_on_behalf(old)
+        yield from self._copy_expiries()
         yield from self._copy_totals()
         yield from self._copy_meta()
         yield from self._copy_jobs()
@@ -85,6 +86,16 @@ class FinalCopy:
             if expires_at > 0:  # other old shards have entries for the same new one
                 writes += [(new, ["PEXPIREAT", new.on_behalf, int(deadline), how]) for how in ("NX", "GT")]
         yield from self._copier.write(writes)
+
+    def _copy_expiries(self) -> Op[None]:
+        """Of lists that expire: a new one expires with the last of the old ones."""
+        for name in (*BY_REF, *BY_UID):
+            keys = [getattr(s, name) for s in self._old.shards]
+            times = yield [command(key, "PEXPIRETIME", key) for key in keys]
+            if -1 not in times and max(times) > 0:
+                yield from self._copier.write(
+                    (s, ["PEXPIREAT", getattr(s, name), max(times)]) for s in self._new.shards
+                )
 
     def _copy_totals(self) -> Op[None]:
         """The sums of all shards, on the first one."""

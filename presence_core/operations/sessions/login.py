@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 from presence_core.errors import CorruptData, InvalidArgument, LoginRefused, OutcomeUnknown, RefusalCode, Unavailable
 from presence_core.keyspace import Shard
-from presence_core.models import Login, PublicBlock, Session, in_words, moment, stored_number, text
+from presence_core.models import BLOCK_FIELDS, Login, PublicBlock, Session, in_words, moment, stored_number, text
 from presence_core.operations.context import Context, FoundSession, found_rows
 from presence_core.operations.durability.held_changes import Replicas, read_confirmations, write_and_wait_calls
 from presence_core.operations.known_devices import need_keys
@@ -28,8 +28,9 @@ from presence_core.operations.sessions.read import read_call
 from presence_core.operations.sessions.settle import settle_calls, settle_stale, settle_stale_of_shards
 from presence_core.operations.sessions.validate import make_token
 from presence_core.schema.record import SessionRow
-from presence_core.scripts.calls import CHECKED, Call, Op, checked_first
+from presence_core.scripts.calls import CHECKED, Call, Op, call_of, checked_first
 from presence_core.scripts.sessions import LIVE, LOGIN, LoginReply, RefusedReply
+from presence_core.scripts.staff import READ_BLOCKS
 
 BATCH: Final = 500
 """Logins in one pipeline."""
@@ -90,6 +91,8 @@ def _login(ctx: Context, rows: list[LoginRow], *, decides: bool = False) -> Op[l
     except (CorruptData, Unavailable) as error:
         is_begun = any(isinstance(attempt.reply, LoginReply) for attempt in attempts)
         if not is_begun or isinstance(error, OutcomeUnknown):
+            if type(error) is Unavailable and error.code == "OOM":
+                return (yield from _refuse_blocked(ctx, attempts, error))
             raise
         if isinstance(error, CorruptData):
             raise OutcomeUnknown(f"Some of the logins were made: check before you repeat them. {error}") from error
@@ -133,6 +136,20 @@ def _retry_refused(ctx: Context, attempts: list[LoginAttempt]) -> Op[None]:
             again += [attempt] if (yield from _settle_stale_of_user(ctx, attempt.shard, attempt.row.uid)) else []
     if again:
         yield from _send(ctx, again)
+
+
+def _refuse_blocked(ctx: Context, attempts: list[LoginAttempt], error: Unavailable) -> Op[list[Login | LoginRefused]]:
+    """Refuse users who are blocked, while a server without memory does not run LOGIN; not noted as failures. Raises the
+    error if someone is not blocked."""
+    keys = [attempt.shard.block(attempt.row.uid) for attempt in attempts]
+    replies = yield [call_of(READ_BLOCKS, (key,), ctx.now, "lenient") for key in keys]
+    for attempt, reply in zip(attempts, replies, strict=True):
+        [block] = READ_BLOCKS.reply(reply)
+        if not block.blocks:
+            raise error
+        row = dict(zip(BLOCK_FIELDS, block.row, strict=True))
+        attempt.reply = RefusedReply("blocked", False, row["message"] or b"", row["until"] or b"")
+    return [_answer(ctx, attempt) for attempt in attempts]
 
 
 def _finish_ends(ctx: Context, attempts: list[LoginAttempt]) -> Op[None]:

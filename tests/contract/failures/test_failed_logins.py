@@ -150,7 +150,7 @@ def test_a_visitor_learns_nothing_from_a_report_that_failed(bed: Bed) -> None:
 
 @every_topology
 def test_a_flood_is_bounded_and_takes_no_row_from_others(bed: Bed) -> None:
-    p = bed.connect(shards=1, max_failed_logins=120)  # an hour begins 20 rows
+    p = bed.connect(shards=1, max_failed_logins=240)  # an hour begins 20 rows of people and 20 of typed names
     p.freeze()
     p.login("ada")
     _fail(p, "kim@example.org", 3, why="unknown_name", ip="192.0.2.7")
@@ -164,6 +164,9 @@ def test_a_flood_is_bounded_and_takes_no_row_from_others(bed: Bed) -> None:
     _fail(p, "kim@example.org", why="unknown_name", ip="192.0.2.7")
     assert _rows(p, "kim@example.org") == [(None, "unknown_name", 4)], "a row that is there still counts"
     assert p.counts().failed_logins == 85
+    for number in range(30):
+        _fail(p, f"user-{number}", is_uid=True, ip=f"192.88.{number}.7")
+    assert len(p.failed_logins(limit=1000).items) == 40
     networks = {found.network: found.count for found in p.failed_networks(limit=1000)}
     assert networks["203.0.113.0/24"] == 40
     p.advance(3600)
@@ -290,3 +293,19 @@ def test_an_account_that_was_not_here_for_long_is_named_where_the_site_vouches_f
     p.login_failed("u1019", why="wrong_password")
     assert sorted(_rows(p), key=str) == [("u1019", "wrong_password", 1), (None, "wrong_password", 1)]
     assert p.login("u1019").failures == 1
+
+
+def test_a_flood_while_the_clock_of_redis_was_ahead_leaves_room_when_it_is_set_back(bed: Bed) -> None:
+    p = bed.connect(shards=1, max_failed_logins=240)  # an hour begins 20 rows of typed names
+    begin = p.freeze()
+    p.advance(2 * DAY)
+    for number in range(30):
+        _fail(p, f"name-{number}", ip=f"198.51.{number}.7")
+    networks = p.context.keys.shards[0].failed_from
+    bed.raw.expire(networks, 2 * DAY)  # as it is then
+    p.set_now(begin)
+    _fail(p, "name-1", ip="198.51.1.7")
+    _fail(p, "later")
+    assert [(found.name_digest is None, found.count) for found in p.failed_logins(limit=1000).items] == [(False, 1)] * 2
+    assert len(p.failed_logins("name-1").items) == len(p.failed_logins("later").items) == 1
+    assert bed.raw.ttl(networks) <= 3600

@@ -686,16 +686,38 @@ def test_a_sign_in_that_fails_during_the_erasure_leaves_no_entry_that_names_the_
 
     def fail() -> None:
         came.append(1)
-        p.login_failed(UID, why="wrong_password", ip=LATEST)
+        for who in (UID, ALIAS):
+            p.login_failed(who, why="wrong_password", ip=f"192.0.{len(came)}.2")  # a network begins few rows
 
     for at in itertools.count():
-        p.login(UID, name=NAME, ip=FOUR)
-        p.login_failed(UID, why="locked", ip=FOUR)
+        p.login(UID, name=NAME, aliases=[ALIAS], ip=FOUR)
+        for who in (UID, ALIAS):
+            p.login_failed(who, why="locked", ip=f"198.51.{len(came)}.2")
         assert p.internal.run(_meddled(erase.erase(p.context, UID, "dpo", "asked"), at, fail)).complete
         if len(came) == at:  # it had ended before
             break
         assert [key for key, value in bed.dump().items() if UID.encode() in key + value] == [], at
+        assert bed.families().get("failed_names", []) == [], at
     assert len(came) > 20
+
+
+@on("valkey-sync")
+def test_an_erased_person_leaves_no_digest_of_a_name_in_the_list_either_whose_rows_have_expired(p: P, bed: Bed) -> None:
+    p.login(UID, aliases=[ALIAS])
+    p.login_failed(ALIAS, why="wrong_password")
+    bed.raw.delete(*bed.families()["failed_names:"])
+    p.erase(UID, by="dpo", reason="asked")
+    assert bed.families().get("failed_names", []) == []
+
+
+def test_an_erasure_knows_the_key_of_the_digests_that_another_client_has_just_made(p: P, bed: Bed) -> None:
+    other = bed.connect()
+    p.login(UID, aliases=[ALIAS])
+    p.login_failed(ALIAS, why="wrong_password")
+    other.rotate_device_key(by="sue", reason="test")
+    other.login_failed(ALIAS, why="wrong_password")
+    p.erase(UID, by="dpo", reason="asked")
+    assert bed.families().get("failed_names", []) == []
 
 
 def test_an_export_has_all_data_of_one_person_and_none_of_others(p: P) -> None:

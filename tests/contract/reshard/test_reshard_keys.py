@@ -185,6 +185,7 @@ def _all_of(bed: Bed, shards: int) -> dict[str, Any]:
     return {
         "as they are": _as_they_are(bed, found),
         "divided": _divided(bed, found),
+        "expires": {name: {bed.raw.pexpiretime(key) for key in found.get(name, [])} for name in DIVIDED},
         "totals": [bed.raw.hgetall(key) for key in found["totals"]],
         "meta": one_of_them,
         "outside the shards": _of_the_namespace(bed),

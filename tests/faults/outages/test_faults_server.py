@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import redis
 
-from presence_core import OutcomeUnknown, SessionFilter, Unavailable
+from presence_core import LoginRefused, OutcomeUnknown, SessionFilter, Unavailable
 from presence_core.scripts.calls import Op, call_of
 from presence_core.scripts.staff import WRITE_AUDIT
 from tests.conftest import Backend, Bed, Servers
@@ -174,7 +174,11 @@ def test_at_maxmemory_only_logins_and_updates_are_refused(server: Server, anywhe
     assert p.validate(p.rotate(tokens["u0"]).token)
     assert p.logout("u1", p.sessions("u1")[0].session_id)
     assert len(p.kick("u2", message="Bye.", ticket="T-1", **STAFF).kicked) == 1
-    assert p.block("u3", **STAFF).by == "staff"
+    assert p.block("u3", message="Ask us.", **STAFF).by == "staff"
+    with pytest.raises(LoginRefused, match=r"^Ask us\.") as blocked:
+        p.login("u3", session_id="session-3")
+    assert blocked.value.code == "blocked"
+    assert failure(lambda: p.login_many([{"uid": "u3"}, {"uid": "eve"}])).code == "OOM"
     assert p.unblock("u3", **STAFF)
     result = p.kick_where(SessionFilter(name_prefix="Name 4"), expected=20, **STAFF)
     assert (result.count, result.job and result.job.state) == (11, "done")
