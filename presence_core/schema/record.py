@@ -7,7 +7,7 @@ less memory (``docs/keys.md`` has the figures). After its end the hash is the to
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 
 class Field(NamedTuple):
@@ -68,6 +68,11 @@ FORMER: Final = Field("former", "p")
 FIELDS: Final = (*RECORD, *ENDS, FORMER)
 LETTERS: Final = tuple(field.letter for field in FIELDS)
 GIVEN: Final = tuple(field for field in RECORD if field.is_given)
+
+SessionFlag = Literal["new_device", "distant", "after_failures", "moved", "old_token"]
+"""What may be odd about a session: a field of ``Record`` and of ``SessionFilter``, and the kind of an event."""
+
+FLAGS: Final[tuple[SessionFlag, ...]] = get_args(SessionFlag)
 
 NEW_DEVICE: Final = 1  # flags of the field ``odd``
 ON_BEHALF: Final = 2
