@@ -23,7 +23,7 @@ NETWORK_ROWS: Final = 50
 """Rows that a network may begin in an hour."""
 
 NETWORKS: Final = 1_000
-"""Networks that are counted by themselves in an hour."""
+"""Networks that have a count of their own in an hour."""
 
 LONGEST_NAME: Final = 1_000
 """Characters of a typed text that count."""

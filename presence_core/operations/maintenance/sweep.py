@@ -109,7 +109,7 @@ def _remove_outdated(ctx: Context) -> Op[None]:
             for shard, found in outdated.items()
             if found.uids or found.refs
         ]
-        if ctx.settings.keep_sign_ins:  # with fewer days than before, theirs would stay: Trimming goes by the lists
+        if ctx.settings.keep_sign_ins:  # with fewer days than before, theirs would stay: trimming reads the lists
             calls += [trim_call(ctx, shard, found.uids) for shard, found in outdated.items() if found.uids]
         if calls:
             yield calls

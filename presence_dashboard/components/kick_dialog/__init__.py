@@ -1,8 +1,8 @@
 """The dialog that kicks, requires a new sign-in, changes timeouts, blocks and unblocks: it shows the sessions, and asks
 for a reason.
 
-It is opened from the session state, so that no rerun loses it, and acts on the refs with which it was opened, whatever
-the page shows by then. ``acts`` has what differs between the acts.
+It is opened from the session state, so that no rerun loses it, and acts on the refs with which it was opened, even
+if the page shows others by then. ``acts`` has what differs between the acts.
 """
 
 from __future__ import annotations
