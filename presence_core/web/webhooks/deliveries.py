@@ -18,8 +18,7 @@ from presence_core.client import Presence
 from presence_core.errors import InvalidArgument
 from presence_core.logs import fields
 from presence_core.models import AuditEntry, Ended, Event, Session, SessionMoved, plain
-from presence_core.schema.endings import END_REASONS, EventKind
-from presence_core.schema.endings import WebhookKind as Kind
+from presence_core.schema.endings import END_REASONS, EventKind, WebhookKind
 from presence_core.schema.record import FLAGS
 from presence_core.web.notices.kinds import KINDS
 from presence_core.web.notices.link import NoticeLink
@@ -32,12 +31,16 @@ LONG_AGO: Final = 3600.0
 
 log = logging.getLogger(__name__)
 
-_FROM_EVENTS: Final = frozenset(get_args(EventKind)) & frozenset(get_args(Kind))
+_FROM_EVENTS: Final = frozenset(get_args(EventKind)) & frozenset(get_args(WebhookKind))
 
 _WITH_RECORD: Final = (*END_REASONS, *FLAGS)
 """Events whose deliveries tell more of the session."""
 
-_KIND_OF_ACTION: Final[dict[str, Kind]] = {"block": "blocked", "unblock": "unblocked", "revoke_before": "revoked"}
+_KIND_OF_ACTION: Final[dict[str, WebhookKind]] = {
+    "block": "blocked",
+    "unblock": "unblocked",
+    "revoke_before": "revoked",
+}
 
 
 class _AuditRead(NamedTuple):
