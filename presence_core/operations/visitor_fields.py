@@ -68,10 +68,6 @@ class VisitorFields:
             return b""
         return packed
 
-    def recorded_address(self, value: object) -> bytes:
-        """What a record has of an address as it was given."""
-        return self.recorded(self.address(value))
-
     def name(self, value: object) -> str:
         return self._text("name", value, NAME_BYTES)
 

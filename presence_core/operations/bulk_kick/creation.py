@@ -14,14 +14,14 @@ from presence_core.errors import InvalidArgument, Unavailable
 from presence_core.filters import SessionFilter
 from presence_core.models import AuditFact, Job, KickPreview, MatchedPerson, moment, write_facts
 from presence_core.operations.bulk_kick.jobs import KEEP, NOT_BEFORE, corrupt_job, read_job
-from presence_core.operations.context import LIVE, Context, found_rows
+from presence_core.operations.context import Context, found_rows
 from presence_core.operations.permissions import BULK_KICK_NEEDS, require
 from presence_core.operations.search import list_sessions
 from presence_core.operations.sessions.read import latest, read_call
 from presence_core.schema.conditions import MATCHED_FIELDS, MatchedField
 from presence_core.scripts.bulk_kick import CREATE_JOB
 from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first
-from presence_core.scripts.sessions import RAISE_LOGIN_FLOOR
+from presence_core.scripts.sessions import LIVE, RAISE_LOGIN_FLOOR
 from presence_core.settings import DAY
 
 MAX_LISTED: Final = 1_000
