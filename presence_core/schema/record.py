@@ -81,6 +81,13 @@ OLD_TOKEN: Final = 8
 AFTER_FAILURES: Final = 16
 MOVED: Final = 32
 
+LUA: Final = {
+    f"FLAG_{name}": str(flag)
+    for name, flag in {"NEW_DEVICE": NEW_DEVICE, "ON_BEHALF": ON_BEHALF, "DISTANT": DISTANT, "OLD_TOKEN": OLD_TOKEN,
+                       "AFTER_FAILURES": AFTER_FAILURES, "MOVED": MOVED}.items()
+}  # fmt: skip
+"""What scripts name in capitals, and the text that takes its place."""
+
 _PLACES: Final[Mapping[Any, int]] = {field.letter.encode(): place for place, field in enumerate(FIELDS)}
 _END_NAMES: Final[Mapping[Any, str]] = {
     field.letter.encode(): field.name for field in FIELDS if field.letter.startswith("e")
