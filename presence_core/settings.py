@@ -173,7 +173,7 @@ class Settings:
 
 
 def fields_of_environ(environ: Mapping[str, str]) -> dict[str, Any]:
-    """The fields of Settings that ``PRESENCE_<FIELD>`` variables name, each by itself."""
+    """The fields of Settings that ``PRESENCE_<FIELD>`` variables name. Checks each alone."""
     given: dict[str, Any] = {}
     for item in fields(Settings):
         variable = f"PRESENCE_{item.name.upper()}"

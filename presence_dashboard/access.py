@@ -56,12 +56,27 @@ def current(*, touch: bool = True) -> Actor:
         raise SignInUnknown(texts.SIGN_IN_UNKNOWN) from error
 
 
-def may(right: Right) -> bool:
-    """Whether the actor of this page has the right. For parts of a page that refresh automatically."""
+def with_right(right: Right) -> Actor | None:
+    """The actor of this page if they have the right; None also if no one is signed in. For parts of a page that refresh
+    automatically."""
     try:
-        return current(touch=False).may(right)
+        actor = current(touch=False)
     except SignedOut:
-        return False
+        return None
+    return actor if actor.may(right) else None
+
+
+def may(right: Right) -> bool:
+    """Whether the actor of this page has the right, as ``with_right``."""
+    return with_right(right) is not None
+
+
+def is_still(actor: Actor) -> bool:
+    """Whether this is the actor of this page, with the same role. If not, a part that refreshes redraws the page."""
+    try:
+        return current(touch=False) == actor
+    except SignedOut:
+        return False  # main draws the reason instead of the page
 
 
 def sees_names() -> bool:

@@ -115,9 +115,9 @@ def gettext(text: str) -> str:
     return _catalogue().gettext(text) if text else text
 
 
-def ngettext(one: str, many: str, count: int) -> str:
+def ngettext(singular: str, plural: str, count: int) -> str:
     """The form of a text that fits a number, in the language of the page."""
-    return _catalogue().ngettext(one, many, count)
+    return _catalogue().ngettext(singular, plural, count)
 
 
 class Sentence:
@@ -133,14 +133,14 @@ class Sentence:
 
 
 class Counted:
-    """A sentence about a number, which is the first value: ``{count}``. ``many`` names the others in their order."""
+    """A sentence about a number, which is the first value: ``{count}``. ``plural`` names the others in their order."""
 
-    def __init__(self, one: str, many: str) -> None:
-        self.one, self.many = one, many
-        self.values = tuple(dict.fromkeys(("count", *_PLACE.findall(many))))
+    def __init__(self, singular: str, plural: str) -> None:
+        self.singular, self.plural = singular, plural
+        self.values = tuple(dict.fromkeys(("count", *_PLACE.findall(plural))))
 
     def __call__(self, count: int, *values: object) -> str:
-        sentence = ngettext(self.one, self.many, count)
+        sentence = ngettext(self.singular, self.plural, count)
         return sentence.format(**dict(zip(self.values, (count, *values), strict=True)))
 
 

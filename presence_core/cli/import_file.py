@@ -6,12 +6,14 @@ import itertools
 import json
 from array import array
 from collections.abc import Iterable, Iterator
+from dataclasses import fields
 from datetime import datetime
 from typing import IO, Any, Final, NamedTuple
 
 from presence_core import validation as check
 from presence_core.cli.output import ProgressLine, print_error
 from presence_core.errors import InvalidArgument
+from presence_core.models import Session
 from presence_core.operations.sessions.login_row import check_row
 from presence_core.operations.visitor_fields import VisitorFields
 from presence_core.settings import Settings
@@ -22,24 +24,17 @@ MAX_LINE: Final = 65_536
 MAX_ERRORS: Final = 20
 """Bad lines that are printed; the rest are only counted."""
 
-COLUMNS: Final = (
-    "uid", "session_id", "name", "aliases", "device", "app", "app_version", "ip", "last_ip", "user_agent", "os",
-    "browser", "attributes", "login_at", "last_seen", "expires_at", "idle_timeout", "absolute_timeout",
-    "idp_expires_at", "idp", "authenticated_at", "methods", "mfa", "sign_in_required_at", "new_device", "on_behalf_by",
-    "place", "last_place", "distant", "previous_place", "previous_login_at", "moved", "move", "after_failures",
-    "old_token",
-)  # fmt: skip
+COLUMNS: Final = tuple(field.name for field in fields(Session))
 """The fields of an export. An import takes idp_expires_at as the login's expires_at."""
 
-_DERIVED: Final = (
-    "last_ip", "os", "browser", "expires_at", "authenticated_at", "sign_in_required_at", "new_device", "on_behalf_by",
-    "place", "last_place", "distant", "previous_place", "previous_login_at", "moved", "move", "after_failures",
-    "old_token",
-)  # fmt: skip
-_IGNORED: Final = frozenset(_DERIVED)
+_TAKEN: Final = frozenset((
+    "uid", "session_id", "name", "aliases", "device", "app", "app_version", "ip", "user_agent", "attributes",
+    "login_at", "last_seen", "idle_timeout", "absolute_timeout", "idp_expires_at", "idp", "methods", "mfa",
+))  # fmt: skip
+_IGNORED: Final = frozenset(COLUMNS) - _TAKEN
 """Fields of an export that an import ignores: they are derived from the others, or start again."""
 
-_FIELDS: Final = frozenset(COLUMNS) - _IGNORED - {"idp_expires_at"} | {"expires_at"}
+_FIELDS: Final = _TAKEN - {"idp_expires_at"} | {"expires_at"}
 
 
 class Line(NamedTuple):

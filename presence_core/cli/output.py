@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import IO, Any, Self
 
-from presence_core.logs import printable as printable
+from presence_core.logs import printable
 from presence_core.models import Ended, Page, Place, plain
 
 _NOT_ASCII = re.compile(r"[^\x20-\x7e]")

@@ -6,9 +6,10 @@ import argparse
 import getpass
 import sys
 
-from presence_core.cli.output import print_error, printable, write_error
+from presence_core.cli.output import print_error, write_error
 from presence_core.errors import InvalidArgument
 from presence_core.files.password_file import check_password
+from presence_core.logs import printable
 
 
 def confirm_count(found: str, action: str, count: int) -> bool:

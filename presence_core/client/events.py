@@ -71,7 +71,8 @@ class EventsMethods(Client):
         Failures of one person, reason and address share a row, which counts them: ``failed_logins``. It is kept for
         ``Settings.keep_failed_logins`` after the last of them. ``Settings.max_failed_logins`` bounds the rows of a day;
         a network may begin 50 an hour, a person has ten addresses. What is beyond is counted without a row, and takes
-        no row of others. Returns nothing, whoever it was, and takes as long. Cost: two round trips.
+        no row of others. For a known person and an unknown one it returns nothing and takes the same time.
+        Cost: two round trips.
         """
         return self._run(record.login_failed(self._ctx, who, why, is_uid, ip, user_agent, app))
 

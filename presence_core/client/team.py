@@ -139,7 +139,7 @@ class TeamMethods(Client):
         """Approve, refuse or withdraw a request. Of two concurrent answers one wins; the other raises InvalidArgument
         (code "answered").
 
-        answer: "approve" does nothing by itself: the caller does next what was asked, and then calls
+        answer: "approve" only records the answer: the caller does next what was asked, and then calls
         ``finish_request``. "approve" and "refuse" need another person than the one who asked, "withdraw" needs the
         same: else InvalidArgument (code "own_request"). word: why, 1-500 characters; "refuse" needs it. approved: with
         "approve", if it is not exactly what was asked. It may leave out sessions, and change the reason and the

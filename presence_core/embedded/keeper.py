@@ -17,7 +17,7 @@ kill -9 of any process leaves nothing to clean up:
 - ``server.lock``: exclusive, taken by a keeper and passed on to the server, which alone holds it from then on. If it is
   free, no server runs on these files. Only the holder of ``keeper.lock`` touches it.
 
-A keeper has one server in its life. When that dies, for whatever reason, the keeper and the stand-in end, too; the next
+A keeper has one server in its life. When that dies, for any reason, the keeper and the stand-in end, too; the next
 user starts new ones. If keeper and stand-in are killed together, Linux stops the server when their end of a pipe, the
 lifeline, closes; elsewhere the next keeper stops it before it starts its own.
 

@@ -32,7 +32,7 @@ BATCH: Final = 200
 """Sessions checked in one call: about 5 ms of this process, 15 ms if all have ended."""
 
 CHECK_INTERVAL: Final = 60.0
-"""Seconds after which a session is checked again, whatever the events say."""
+"""Seconds after which a session is checked again, even without an event."""
 
 NOW: Final = -inf
 

@@ -1,1 +1,1 @@
-"""Files beside Redis: secrets, staff passwords, places of addresses, and cells of CSV files."""
+"""Files of an installation: secrets, staff passwords, places of addresses, and cells of CSV files."""

@@ -74,7 +74,7 @@ class Digests:
 
 
 class MiddlewareIds:
-    """The ids that our middleware asks for, of ``hashed_id``: for an import, after which the site records by itself."""
+    """The ids that our middleware asks for, of ``hashed_id``: for an import, after which the site itself records."""
 
     def __init__(self, prefix: str) -> None:
         self._skip = len(prefix.encode())

@@ -131,7 +131,7 @@ class Reconciler:
         ends: list[bytes] = []
         for key, raw in found:
             copy = self.copies.get(key)
-            session = self._session_of(key, raw, copy)
+            session = self._session_of(key, raw)
             if isinstance(session, str):  # it cannot be read: what we have stays
                 self._skip(session)
                 if copy is not None:
@@ -170,7 +170,7 @@ class Reconciler:
             self.forget(key_of[ref])
             self.look_again.append(key_of[ref])
 
-    def _session_of(self, key: bytes, raw: RawSession, copy: Copy | None) -> SiteSession | str | None:
+    def _session_of(self, key: bytes, raw: RawSession) -> SiteSession | str | None:
         """The session; None if it is gone or has no user; text: why it cannot be read."""
         if raw.ttl == GONE:
             return None

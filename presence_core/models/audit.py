@@ -26,7 +26,7 @@ class AuditFact:
     def __str__(self) -> str:
         """The sentence in English."""
         form = FACTS[self.code]
-        words = form.many if form.many and self.values["count"] != 1 else form.one
+        words = form.plural if form.plural and self.values["count"] != 1 else form.singular
         return words.format_map({name: _in_english(name, value) for name, value in self.values.items()})
 
 

@@ -12,7 +12,6 @@ from presence_core.models.sessions import label_ids
 from presence_core.operations.visitor_fields import VisitorFields
 from presence_core.schema.record import SessionRow
 from presence_core.scripts.calls import Call, Op, command
-from presence_core.scripts.sessions import LIVE as LIVE
 from presence_core.scripts.sessions import READ_SESSIONS
 from presence_core.settings import INDEXES, Settings
 from presence_core.text.search_text import FOLD

@@ -11,7 +11,6 @@ from presence_core.errors import InvalidArgument
 from presence_core.keyspace import digest
 
 MAX_CHARACTERS: Final = 65_536
-MAX_SEEN: Final = 1 << 53
 
 
 def encode(text: str) -> str:
@@ -37,6 +36,11 @@ def decode_json(cursor: object, most: int = MAX_CHARACTERS) -> Any:
         return None
 
 
+def is_number(value: object) -> bool:
+    """Whether a cursor of ours may have this as a time, ms, or as a count."""
+    return type(value) is int and 0 <= value < 1 << 53
+
+
 def make_cursor(call: str, question: object, seen: int, position: object) -> str:
     """A cursor that only ``call`` with the same question takes. ``seen``: how many the pages so far have shown, so that
     the last page knows the total."""
@@ -49,7 +53,7 @@ def read_cursor(cursor: object, call: str, question: object, is_position: Callab
         return 0, None
     try:
         name, asked, seen, position = decode_json(cursor)
-        is_ours = name == call and asked == _digest(question) and type(seen) is int and 0 <= seen < MAX_SEEN
+        is_ours = name == call and asked == _digest(question) and is_number(seen)
         if is_ours and is_position(position):
             return seen, position
     except (ValueError, TypeError):

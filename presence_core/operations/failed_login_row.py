@@ -12,6 +12,7 @@ from typing import Final
 from presence_core.operations.context import Context
 from presence_core.schema.failures import FailedName
 from presence_core.settings import DAY, Settings
+from presence_core.text.addresses import network_of
 from presence_core.text.search_text import fold
 from presence_core.text.user_agents import families
 
@@ -25,7 +26,7 @@ NETWORK_ROWS: Final = 50
 """Rows that a network may begin in an hour."""
 
 NETWORKS: Final = 1_000
-"""Networks that are counted by themselves in an hour."""
+"""Networks that have a count of their own in an hour."""
 
 LONGEST_NAME: Final = 1_000
 """Characters of a typed text that count."""
@@ -61,10 +62,9 @@ def packed_failure(
         max(16, NETWORKS // shards),
     )
     os, browser = families(user_agent)
-    network = address[:3] + b"\0" if len(address) == 4 else address[:6] + bytes(10) if address else b""
     details = "\n".join((kind or "", app, os[:32], browser[:32])).encode()
     return b"%s%s\n%s\n%s\n%s" % (
-        limits, address.hex().encode(), network.hex().encode(), details, place or b"\n\n\n\n"
+        limits, address.hex().encode(), network_of(address).hex().encode(), details, place or b"\n\n\n\n"
     )  # fmt: skip
 
 

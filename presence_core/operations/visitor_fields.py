@@ -16,7 +16,7 @@ from typing import Final
 from presence_core import validation as check
 from presence_core.errors import InvalidArgument
 from presence_core.settings import RecordAddress
-from presence_core.text.addresses import parse_address
+from presence_core.text.addresses import network_of, parse_address
 from presence_core.text.search_text import has_picture
 
 NAME_BYTES: Final = 256
@@ -49,12 +49,10 @@ class VisitorFields:
         self._record = record
 
     def recorded(self, address: bytes) -> bytes:
-        """What a record has of a packed address. A network is /24 or /48, as in privacy/truncate_addresses.lua."""
-        if self._record == "full" or not address:
+        """What a record has of a packed address."""
+        if self._record == "full":
             return address
-        if self._record == "none":
-            return b""
-        return address[:3] + b"\0" if len(address) == 4 else address[:6] + bytes(10)
+        return b"" if self._record == "none" else network_of(address)
 
     def address(self, value: object) -> bytes:
         """An address, packed; b"" for none."""
@@ -69,10 +67,6 @@ class VisitorFields:
                 self._unfit("ip")
             return b""
         return packed
-
-    def recorded_address(self, value: object) -> bytes:
-        """What a record has of an address as it was given."""
-        return self.recorded(self.address(value))
 
     def name(self, value: object) -> str:
         return self._text("name", value, NAME_BYTES)

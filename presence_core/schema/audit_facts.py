@@ -15,8 +15,8 @@ FactValue = str | int | None
 class Form(NamedTuple):
     """The sentence of a fact, with the names of its values."""
 
-    one: str
-    many: str = ""  #: where ``count`` is not 1; empty: there is no count
+    singular: str
+    plural: str = ""  #: where ``count`` is not 1; empty: there is no count
 
 
 FACTS: Final[Mapping[str, Form]] = {

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple, get_args
 
+from presence_core.schema.record import SessionFlag
+
 EndReason = Literal["logout", "expired", "kicked", "replaced"]
 
 EndCause = Literal[
@@ -21,8 +23,7 @@ set at login. ``lost``: the record vanished. ``revoked``: ``revoke_before``. ``d
 this login with "this was not me". ``limit``, ``device_limit``: a login replaced it."""
 
 EventKind = Literal[
-    "login", EndReason, "sign_in_required", "reauthenticated", "new_device", "distant", "after_failures", "moved",
-    "old_token", "gap",
+    "login", EndReason, "sign_in_required", "reauthenticated", SessionFlag, "gap",
 ]  # fmt: skip
 """``sign_in_required``: staff refuse the session until its visitor signs in again. ``reauthenticated``: they have.
 ``new_device``: a login on a device that is new to the user. ``distant``: a login far from the last one.
@@ -32,8 +33,7 @@ first time in this session. ``gap``: events before this point were dropped by th
 """
 
 WebhookKind = Literal[
-    "kicked", "blocked", "unblocked", "revoked", "sign_in_required", "new_device", "distant", "after_failures", "moved",
-    "old_token", "gap",
+    "kicked", "blocked", "unblocked", "revoked", "sign_in_required", SessionFlag, "gap",
 ]  # fmt: skip
 """The event kinds among them are sent from the events, the others from the audit."""
 

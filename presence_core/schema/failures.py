@@ -6,7 +6,7 @@ A new reason is a member of one of the two Literals and a row here, and its word
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Final, Literal, NamedTuple
 
 SiteFailure = Literal["wrong_password", "second_factor", "unknown_name", "locked", "other"]
 """What the site refuses, and reports by ``login_failed``."""
@@ -41,8 +41,6 @@ FAILURES: Final = (
     Failure("ended"),
     Failure("expired"),
 )
-
-SITE_FAILURES: Final[tuple[SiteFailure, ...]] = get_args(SiteFailure)
 
 MANY: Final = 5
 """So many guesses since the person's last login make the next one a login after failures."""

@@ -8,7 +8,7 @@ After its end the hash is the tombstone: it has a field ``e``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 
 class Field(NamedTuple):
@@ -70,12 +70,24 @@ FIELDS: Final = (*RECORD, *ENDS, FORMER)
 LETTERS: Final = tuple(field.letter for field in FIELDS)
 GIVEN: Final = tuple(field for field in RECORD if field.is_given)
 
+SessionFlag = Literal["new_device", "distant", "after_failures", "moved", "old_token"]
+"""What may be odd about a session: a field of ``Record`` and of ``SessionFilter``, and the kind of an event."""
+
+FLAGS: Final[tuple[SessionFlag, ...]] = get_args(SessionFlag)
+
 NEW_DEVICE: Final = 1  # flags of the field ``odd``
 ON_BEHALF: Final = 2
 DISTANT: Final = 4
 OLD_TOKEN: Final = 8
 AFTER_FAILURES: Final = 16
 MOVED: Final = 32
+
+LUA: Final = {
+    f"FLAG_{name}": str(flag)
+    for name, flag in {"NEW_DEVICE": NEW_DEVICE, "ON_BEHALF": ON_BEHALF, "DISTANT": DISTANT, "OLD_TOKEN": OLD_TOKEN,
+                       "AFTER_FAILURES": AFTER_FAILURES, "MOVED": MOVED}.items()
+}  # fmt: skip
+"""What scripts name in capitals, and the text that takes its place."""
 
 _PLACES: Final[Mapping[Any, int]] = {field.letter.encode(): place for place, field in enumerate(FIELDS)}
 _END_NAMES: Final[Mapping[Any, str]] = {

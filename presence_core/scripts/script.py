@@ -14,7 +14,7 @@ from hashlib import sha1
 from importlib.resources import files
 from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar
 
-from presence_core.schema import endings, failures
+from presence_core.schema import endings, failures, record
 from presence_core.schema.record import ENDS, FIELDS, RECORD, Field
 from presence_core.text.search_text import MORE, fold_table, letter_table
 
@@ -65,7 +65,7 @@ def _fill_in(text: str) -> str:
     ``schema`` and ``text`` say for words in capitals."""
     text = _FIELD.sub(lambda found: _PLACES[found[1]] if found[1] else _LISTS[found[2]], text)
     text = text.replace("IS_CUT", f"'\\{MORE[0]}'")
-    for word, value in (endings.LUA | failures.LUA).items():
+    for word, value in (endings.LUA | failures.LUA | record.LUA).items():
         text = text.replace(word, value)
     for word, table in (("FOLD_TABLE", fold_table), ("LETTER_TABLE", letter_table)):
         if word in text:

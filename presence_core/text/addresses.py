@@ -47,6 +47,11 @@ def _host(text: str) -> Address | None:
     return getattr(address, "ipv4_mapped", None) or address
 
 
+def network_of(packed: bytes) -> bytes:
+    """The network of a packed address, /24 or /48, as privacy/truncate_addresses.lua has it; b"" of none."""
+    return packed[:3] + b"\0" if len(packed) == 4 else packed[:6] + bytes(10) if packed else b""
+
+
 def parse_network(text: str) -> Network | None:
     """The network of a text in CIDR notation, or of one address. None if it is neither. Bits of a host are dropped."""
     if "/" not in text:

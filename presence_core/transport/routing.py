@@ -21,7 +21,7 @@ FRESH_SECONDS: Final = 0.5
 
 
 class Router(Protocol):
-    """Where calls go. A node is whatever the driver takes connections from."""
+    """Where calls go. A node is any object of which the driver takes connections."""
 
     is_cluster: bool
     is_ready: bool  #: False: the layout of the cluster is not known yet

@@ -228,7 +228,7 @@ class SiteStore:
                         self._client.execute_command(*words)
                     return []
                 except WatchError:
-                    if len(keys) > 1:  # each by itself: one busy session must not keep the others
+                    if len(keys) > 1:  # each alone: a busy session must not keep the others
                         return [key for each in keys for key in self._delete_some(server, [each], is_wanted, more)]
         return list(keys)
 

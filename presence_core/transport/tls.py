@@ -47,7 +47,7 @@ def in_url(url: str) -> dict[str, Any]:
         for name in given:
             raise InvalidArgument("url", f"must begin with rediss to have {name}")
         return {}
-    # By itself redis-py 5 does not check the host name.
+    # The default of redis-py 5 does not check the host name.
     options: dict[str, Any] = {"ssl_check_hostname": given.get("ssl_cert_reqs") != "none", **given}
     if "ssl_check_hostname" in given:
         choice = given["ssl_check_hostname"].lower()

@@ -25,7 +25,7 @@ from presence_core import (
 )
 from presence_dashboard import access, texts
 from presence_dashboard.actions import block_rules, bulk_kick
-from presence_dashboard.actions.block_rules import RuleDetails, RuleMatch
+from presence_dashboard.actions.block_rules import RuleConditions, RuleDetails
 from presence_dashboard.actions.kick_and_block import ActionDetails, require_within_limit
 from presence_dashboard.data import history_query
 from presence_dashboard.data.browser_tab import zone
@@ -52,7 +52,7 @@ _log: Final = logging.getLogger(__name__)
 class RulePart:
     """The block rule of a request, or of a bulk kick."""
 
-    match: RuleMatch
+    match: RuleConditions
     most: int  #: sessions that may match when it is added
     seconds: int | None  #: None: until removed
     wide: str | None = None  #: a wide network or country, typed again, or to be approved; None for others

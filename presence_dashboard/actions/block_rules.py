@@ -14,7 +14,7 @@ ADD: Final = "add_block_rule"
 REMOVE: Final = "remove_block_rule"
 
 
-class RuleMatch(TypedDict, total=False):
+class RuleConditions(TypedDict, total=False):
     """Which logins a rule refuses: those from a network or a country, or those of a version of an app."""
 
     network: str | None
@@ -34,13 +34,13 @@ class RuleDetails:
     typed: str | None = None  #: a wide network or country, typed again; None for others
 
 
-def preview(presence: Presence, match: RuleMatch) -> BlockRulePreview:
+def preview(presence: Presence, match: RuleConditions) -> BlockRulePreview:
     """How many people and sessions match now."""
     access.require("block_rules", action=ADD)
     return presence.preview_block_rule(**match)
 
 
-def add(presence: Presence, match: RuleMatch, most: int, details: RuleDetails) -> BlockRule:
+def add(presence: Presence, match: RuleConditions, most: int, details: RuleDetails) -> BlockRule:
     """Add a rule, if at most ``most`` sessions match now. Raises as ``Presence.add_block_rule``, and Denied, also for a
     wide rule that needs a second person."""
     actor = access.require_fresh("block_rules", action=ADD)
@@ -50,7 +50,7 @@ def add(presence: Presence, match: RuleMatch, most: int, details: RuleDetails) -
     return add_as(presence, actor.name, match, most, details)
 
 
-def add_as(presence: Presence, by: str, match: RuleMatch, most: int, details: RuleDetails) -> BlockRule:
+def add_as(presence: Presence, by: str, match: RuleConditions, most: int, details: RuleDetails) -> BlockRule:
     """``add`` in this name. The caller has checked the rights."""
     return presence.add_block_rule(
         **match,

@@ -15,6 +15,7 @@ import pandas as pd
 
 from presence_core import AuditFact, Page, Presence, SessionFilter
 from presence_core.files.csv_safety import safe_cell
+from presence_core.schema.record import FLAGS
 from presence_dashboard import access
 from presence_dashboard.data.paged_list import ReadPage
 from presence_dashboard.roles import HIDDEN, Right
@@ -27,15 +28,15 @@ MAX_FILTER: Final = 1_500
 
 PAGE: Final = 1_000
 
+OF_PLACE: Final = ("country", "city", "network", "asn")
+
 SESSION_COLUMNS: Final = (
     "uid", "session_id", "name", "device", "app", "app_version", "browser", "os", "ip",
-    "login_at", "last_seen", "expires_at", "authenticated_at", "methods", "mfa", "new_device", "on_behalf_by",
-    "country", "city", "network", "asn", "distant", "after_failures", "old_token", "moved",
+    "login_at", "last_seen", "expires_at", "authenticated_at", "methods", "mfa", "on_behalf_by",
+    *OF_PLACE, *FLAGS,
 )  # fmt: skip
 
-_OF_PLACE: Final = ("country", "city", "network", "asn")
-
-_MASKED: Final = {"name": "name", "device": "name", **dict.fromkeys(("ip", "last_ip", "rule", *_OF_PLACE), "ip")}
+_MASKED: Final = {"name": "name", "device": "name", **dict.fromkeys(("ip", "last_ip", "rule", *OF_PLACE), "ip")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def csv(columns: Sequence[str], items: Sequence[Any], *, header: bool, masked: f
 
 
 def _shown(item: Any, name: str, masked: frozenset[str]) -> str:
-    value = getattr(item.place, name, None) if name in _OF_PLACE else getattr(item, name)
+    value = getattr(item.place, name, None) if name in OF_PLACE else getattr(item, name)
     if value is None:
         return ""
     if _MASKED.get(name) in masked:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from presence_dashboard.actions.csv_export import Export
+from presence_core.schema.record import FLAGS
+from presence_dashboard.actions.csv_export import OF_PLACE, Export
 from presence_dashboard.data.history_query import EXPORT, HistoryQuery, HistoryView, page_reader
 from presence_dashboard.data.store import Store
 
@@ -13,12 +14,11 @@ COLUMNS: Final[Mapping[HistoryView, tuple[str, ...]]] = {
     "ended": (
         "at", "reason", "cause", "by", "note", "message", "ticket", "replaced_by", "uid", "session_id", "name",
         "device", "app", "app_version", "browser", "os", "ip", "last_ip", "login_at", "last_seen",
-        "country", "city", "network", "asn", "distant", "after_failures", "old_token", "moved",
+        *OF_PLACE, *FLAGS,
     ),
     "blocks": ("at", "until", "uid", "by", "reason", "message", "ticket"),
     "failed": (
-        "at", "first_at", "uid", "name_kind", "why", "count", "ip", "country", "city", "network", "asn", "app", "os",
-        "browser", "rule",
+        "at", "first_at", "uid", "name_kind", "why", "count", "ip", *OF_PLACE, "app", "os", "browser", "rule",
     ),
     "jobs": (
         "id", "created", "finished", "state", "by", "reason", "message", "ticket", "filter", "total", "expected",

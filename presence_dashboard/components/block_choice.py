@@ -11,7 +11,7 @@ import streamlit as st
 
 from presence_core import Block, SessionFilter
 from presence_dashboard import texts
-from presence_dashboard.actions.block_rules import RuleMatch
+from presence_dashboard.actions.block_rules import RuleConditions
 from presence_dashboard.components import notifications
 from presence_dashboard.language import gettext
 from presence_dashboard.texts import english
@@ -124,19 +124,19 @@ def rule_fields(key: str, *, optional: bool = False, begin: str | None = None) -
 _KINDS: Final = [english.RULE_NETWORK, english.RULE_COUNTRY, english.RULE_VERSION]
 
 
-def entered_rule(key: str) -> RuleMatch:
+def entered_rule(key: str) -> RuleConditions:
     """What the fields hold now. A callback asks too: a click may send the last field with it. Empty: no rule."""
 
     def entered(field: str) -> str:
         return str(st.session_state.get(f"rule-{field}-{key}") or "").strip()
 
     if entered("kind") == english.BLOCK_ALSO_NOT:
-        return RuleMatch()
+        return RuleConditions()
     if entered("kind") == english.RULE_VERSION:
-        return RuleMatch(app=entered("app"), app_version=entered("version"))
+        return RuleConditions(app=entered("app"), app_version=entered("version"))
     if entered("kind") == english.RULE_COUNTRY:
-        return RuleMatch(country=entered("country"))
-    return RuleMatch(network=entered("network"))
+        return RuleConditions(country=entered("country"))
+    return RuleConditions(network=entered("network"))
 
 
 def fill_rule(key: str, search: SessionFilter) -> None:

@@ -21,7 +21,7 @@ from presence_dashboard.data.browser_tab import local_time, this_tab, zone
 from presence_dashboard.data.shared_reads import mirrors, now
 from presence_dashboard.data.store import Reading, open_store, outage_words
 from presence_dashboard.format import code, name, number, span
-from presence_dashboard.roles import Actor, SignedOut
+from presence_dashboard.roles import Actor
 
 
 def page_header(actor: Actor) -> None:
@@ -76,11 +76,7 @@ def _mirror_notices() -> None:
 def _status(actor: Actor) -> None:
     """The counts and the connection, at each tick. A change of the connection or of the role redraws the page."""
     reading = open_store().counts()
-    try:
-        current = access.current(touch=False)
-    except SignedOut:
-        st.rerun()  # main draws the reason instead of the page
-    if current != actor or (reading.failure is not None) != this_tab().away:
+    if not access.is_still(actor) or (reading.failure is not None) != this_tab().away:
         st.rerun()
     with st.container(horizontal=True, wrap=False, vertical_alignment="center", gap="small", width="content"):
         _requests(actor)

@@ -13,6 +13,7 @@ import streamlit as st
 
 from presence_core import Ended, Origin, Session, SignIn
 from presence_core.schema.endings import PROVIDER_CAUSES
+from presence_core.schema.record import FLAGS
 from presence_dashboard import texts, ticket_links
 from presence_dashboard.components.record_table import Link
 from presence_dashboard.data.browser_tab import zone
@@ -225,17 +226,11 @@ def person_cell(uid: str, called: str | None) -> str:
     return f'<a href="person?q={quote(uid, safe="")}">{label}</a>'
 
 
-def flag_names(record: Session | Ended) -> tuple[str, ...]:
-    """What is odd about a session, named as in FLAG_WORDS."""
-    known = {
-        "new_device": record.new_device,
-        "distant": record.distant,
-        "after_failures": record.after_failures,
-        "moved": record.moved,
-        "old_token": record.old_token,
-        "on_behalf": record.on_behalf_by is not None,
-    }
-    return tuple(flag for flag, is_so in known.items() if is_so)
+def flag_names(record: Session | Ended | SignIn) -> tuple[str, ...]:
+    """What is odd about a session or a login, named as in FLAG_WORDS."""
+    odd = [flag for flag in FLAGS if getattr(record, flag, False)]
+    is_on_behalf = getattr(record, "on_behalf_by", None) is not None
+    return (*odd, "on_behalf") if is_on_behalf else tuple(odd)
 
 
 def person_link(uid: str, called: str | None) -> Link:
@@ -244,7 +239,7 @@ def person_link(uid: str, called: str | None) -> Link:
     return Link(label, f"person?q={quote(uid, safe='')}")
 
 
-def flags(record: Session | Ended) -> list[str]:
+def flags(record: Session | Ended | SignIn) -> list[str]:
     """The same in words."""
     return [texts.FLAG_WORDS[flag] for flag in flag_names(record)]
 

@@ -24,6 +24,7 @@ from presence_core import (
 )
 from presence_core.models import in_english, plain
 from presence_core.schema.conditions import PERSON_FIELDS
+from presence_core.schema.endings import WHY
 from presence_core.schema.failures import FailureWhy
 from presence_dashboard import texts
 from presence_dashboard.data import paged_list
@@ -55,11 +56,6 @@ EXPORT: Final[Mapping[HistoryView, Right]] = {
 """The right needed to export a view."""
 
 
-CAUSES: Final[tuple[EndCause, ...]] = ("idp_logout", "denied")
-"""The causes of ends that the filter of reasons offers, too: an identity provider has signed the user out; the user has
-said that it was not them."""
-
-
 @dataclass(frozen=True, slots=True)
 class HistoryQuery:
     """The filters of the History page."""
@@ -67,7 +63,7 @@ class HistoryQuery:
     person: str | None = None  #: user id
     by: str | None = None  #: staff name
     by_contains: str | None = None  #: a part of a staff name
-    how: str | None = None  #: end reason, or one of CAUSES
+    how: str | None = None  #: end reason or cause, one of HISTORY_HOWS
     act: str | None = None  #: staff action
     why: str | None = None  #: why a sign-in failed
     ip: str | None = None  #: address or network that it came from
@@ -184,7 +180,7 @@ def count_entries(view: HistoryView, store: Store, query: HistoryQuery, actor: A
 
 
 def _ended(store: Store, query: HistoryQuery, limit: int, cursor: str | None) -> Page[Ended]:
-    is_cause = query.how in CAUSES
+    is_cause = query.how in WHY
 
     def read_page(limit: int, cursor: str | None) -> Page[Ended]:
         return store.presence.ended(

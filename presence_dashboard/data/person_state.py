@@ -162,7 +162,7 @@ class Card:
 
     session: Session
     ended: Ended | None = None  #: how it ended while the page was open
-    is_over: bool = False  #: it is not live any more
+    has_ended: bool = False  #: it is not live any more
 
 
 PersonVersion = tuple[frozenset[tuple[str, datetime | None]], datetime | None, frozenset[str]]
@@ -202,7 +202,7 @@ class PersonState(TabState):
         live = {session.session_id: session for session in self.facts.sessions}
         self._places |= live
         return [
-            Card(live[session_id]) if session_id in live else Card(session, ends.get(session_id), is_over=True)
+            Card(live[session_id]) if session_id in live else Card(session, ends.get(session_id), has_ended=True)
             for session_id, session in self._places.items()
         ]
 

@@ -199,7 +199,7 @@ def _rule_broken(name: str, value: str, query: SessionQuery, now: datetime, zone
             "login": texts.TIME_MALFORMED,
             "idle": texts.idle_malformed(MAX_IDLE),
             "seen": texts.seen_malformed(MAX_IDLE),
-            "flag": texts.FLAG_MALFORMED,
+            "flag": texts.flag_malformed(", ".join(FLAGS)),
             "method": texts.METHOD_MALFORMED,
             "mfa": texts.MFA_MALFORMED,
             "below": texts.VERSION_MALFORMED,

@@ -95,14 +95,14 @@ def device_id(browser: str, device: str | None) -> str:
 
 
 class Site:
-    """The pages. dashboard: its URL, for a link. is_over: whether the site shuts down, so that open pages let go."""
+    """The pages. dashboard: its URL, for a link. shuts_down: whether the site shuts down, so that open pages end."""
 
     def __init__(
-        self, presence: AsyncPresence, dashboard: str | None, is_over: Callable[[], bool], mailbox: Mailbox
+        self, presence: AsyncPresence, dashboard: str | None, shuts_down: Callable[[], bool], mailbox: Mailbox
     ) -> None:
         self._presence, self._mailbox = presence, mailbox
         self._dashboard = dashboard
-        self._is_over = is_over
+        self._shuts_down = shuts_down
 
     async def home(self, request: Request) -> Response:
         session: Session = request.state.session
@@ -171,7 +171,7 @@ class Site:
             cursor = await self._presence.events_end()
             yield f"retry: {RETRY}\n\n".encode()
             validation = await self._presence.validate(token, touch=False)
-            while validation and not self._is_over():
+            while validation and not self._shuts_down():
                 events = await self._presence.events(after=cursor, limit=1000)
                 cursor = events[-1].cursor if events else cursor
                 if any(event.session_id == session_id or event.kind == "gap" for event in events):
@@ -196,13 +196,13 @@ async def _on_refused(request: Request, error: Exception) -> Response:
 def create_app(
     presence: AsyncPresence,
     dashboard: str | None = None,
-    is_over: Callable[[], bool] = lambda: False,
+    shuts_down: Callable[[], bool] = lambda: False,
     mailbox: Mailbox | None = None,
     key: bytes = b"",
 ) -> Starlette:
     """The site as an ASGI application. The caller closes ``presence``. key: of "Your devices" and of the links of
     mails. The other arguments are those of ``Site``."""
-    site = Site(presence, dashboard, is_over, mailbox or Mailbox())
+    site = Site(presence, dashboard, shuts_down, mailbox or Mailbox())
     devices = YourDevices(presence, DeviceOptions(key=key or secrets.token_bytes(32), sign_in_url="/sign-in"))
     signed_in = Starlette(
         routes=[

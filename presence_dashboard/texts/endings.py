@@ -17,12 +17,10 @@ HISTORY_HOWS: Final = {
     "replaced": "Replaced",
     "expired": "Expired",
     "logout": "Signed out",
-}
-HISTORY_CAUSE_CHOICES: Final = {
     "idp_logout": "Signed out by identity provider",
     "denied": "Denied by the user",
 }
-"""Causes that the filter of reasons offers, too."""
+"""What the filter of ends offers: the reasons, then the causes that staff look for."""
 LIVE_ENDED: Final = {
     "logout": "signed out",
     "expired": "expired",

@@ -40,7 +40,10 @@ def outcome(facts: Iterable[AuditFact], end: Callable[[datetime], str], at: Call
     def sentence(fact: AuditFact) -> str:
         form = FACTS[fact.code]
         count = fact.values.get("count")
-        words = ngettext(form.one, form.many, count) if form.many and isinstance(count, int) else _(form.one)
+        if form.plural and isinstance(count, int):
+            words = ngettext(form.singular, form.plural, count)
+        else:
+            words = _(form.singular)
         return words.format_map({name: shown(name, value) for name, value in fact.values.items()})
 
     return ", ".join(map(sentence, facts))

@@ -34,7 +34,7 @@ seen_malformed: Final = Sentence("Use whole seconds, from 1 to {most}.")
 METHOD_MALFORMED: Final = "Use names of sign-in methods, such as pwd, with commas between them."
 MFA_MALFORMED: Final = "Use yes or no."
 VERSION_MALFORMED: Final = "Use a version that begins with a number, such as 2.10."
-FLAG_MALFORMED: Final = "Use new_device, distant, after_failures, moved, old_token, on_behalf or sign_in_required."
+flag_malformed: Final = Sentence("Use one of {flags}.")
 SORT_MALFORMED: Final = "Use login or last_seen."
 
 # -- A link with a wrong filter ----------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ def add_commands(add_command: AddCommand) -> None:
 
 
 def _doctor(presence: Presence, args: argparse.Namespace) -> int:
-    """The exit code is 1 if there is a warning or an error. A report succeeds, whatever is in it."""
+    """The exit code is 1 if there is a warning or an error. A report always succeeds."""
     if args.report:
         lines = list(report_lines(presence))
         print_result(args, lines, lines)

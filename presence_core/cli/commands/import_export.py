@@ -19,10 +19,11 @@ from typing import IO, Any
 
 from presence_core.cli.arguments import AddCommand, actor, add_by, add_filters, session_filter
 from presence_core.cli.import_file import COLUMNS, check_file, read_rows
-from presence_core.cli.output import ProgressLine, count_of, print_error, print_result, printable, to_json
+from presence_core.cli.output import ProgressLine, count_of, print_error, print_result, to_json
 from presence_core.client import Presence
 from presence_core.errors import InvalidArgument, LoginRefused, PresenceError
 from presence_core.files.csv_safety import safe_cell
+from presence_core.logs import printable
 from presence_core.models import AuditFact, Login, Session, plain
 from presence_core.operations.sessions.login import BATCH
 

@@ -15,7 +15,7 @@ local function without_city(place)
 end
 -- Field 'o' of a distant login (odd_login.lua) has the place of the login before.
 local function without_last_city(odd)
-  if bit.band(string.byte(odd) or 0, 4) == 0 then return odd end
+  if bit.band(string.byte(odd) or 0, FLAG_DISTANT) == 0 then return odd end
   return string.sub(odd, 1, 9) .. without_city(string.sub(odd, 10))
 end
 -- Field 'w' (moves/note_move.lua) has a place in lines 1 to 5, and of a session that has moved in 10 to 14 and 18 to

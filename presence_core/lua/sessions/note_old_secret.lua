@@ -9,8 +9,8 @@ local now, ref, max_events = clock(ARGV[1]), ARGV[2], ARGV[3]
 
 local state, row = state_of(now, sessions, closing, meta, ref, record)
 local odd = row[R.odd] or '\0'
-if state ~= LIVE or bit.band(string.byte(odd), OLD_TOKEN) > 0 then return 0 end
+if state ~= LIVE or bit.band(string.byte(odd), FLAG_OLD_TOKEN) > 0 then return 0 end
 redis.call('XLEN', events)
-redis.call('HSET', record, 'o', string.char(string.byte(odd) + OLD_TOKEN) .. string.sub(odd, 2))
+redis.call('HSET', record, 'o', string.char(string.byte(odd) + FLAG_OLD_TOKEN) .. string.sub(odd, 2))
 redis.call('XADD', events, 'MAXLEN', '~', max_events, '*', 'k', 'old_token', 'r', ref, 'a', ms(now))
 return 1

@@ -3,7 +3,6 @@
 -- found by its new name. Entries of the old name in the index of words stay: search/rebuild/remove_words.lua removes
 -- those that no other session of the user needs.
 -- include: sessions/session_state
--- include: tokens/same_digest
 -- include: sessions/confirmed_clock
 -- include: sessions/attributes
 -- include: sessions/end_session
@@ -22,15 +21,7 @@ local given_now, packed_policy, uid, sid, digest, most_bytes, given, name, alias
   client, max_labels, number_of_words = unpack(ARGV, 1, ARGS)
 local now, policy, ref = clock(given_now), read_policy(packed_policy), uid .. ':' .. sid
 
-local state, row, how = state_of(now, sessions, closing, meta, ref, record)
-local core = row[R.core]
-if not core then return {state} end
-if state == UNKNOWN then return {UNKNOWN} end
-if digest ~= '' and not same_digest(core, 17, digest) then
--- include: tokens/former_secrets
-  local former, refused = find_former(now, state, record, row, digest)
-  if not former then return refused end
-end
+-- include: tokens/asked_session
 if state ~= LIVE then
   local is_overdue = state == ENDED and not how and not row[R.end_reason]
   if is_overdue and clock_is_confirmed(now, meta) then return {state, row, {}, 1} end

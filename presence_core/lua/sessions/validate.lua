@@ -1,7 +1,6 @@
 #!lua flags=allow-oom
 -- May this request pass? And, when asked, note that the session was seen.
 -- include: sessions/session_state
--- include: tokens/same_digest
 -- include: sessions/move_address
 -- include: sessions/on_behalf
 -- include: sessions/confirmed_clock
@@ -19,15 +18,7 @@ local now, uid, sid, digest, touch, ip = clock(ARGV[1]), ARGV[2], ARGV[3], ARGV[
 local max_age, request, has_moved = ARGV[7], ARGV[8], false
 local ref = uid .. ':' .. sid
 
-local state, row, how = state_of(now, sessions, closing, meta, ref, record)
-local core = row[R.core]
-if not core then return {state} end
-if state == UNKNOWN then return {UNKNOWN} end
-if digest ~= '' and not same_digest(core, 17, digest) then
--- include: tokens/former_secrets
-  local former, refused = find_former(now, state, record, row, digest)
-  if not former then return refused end
-end
+-- include: tokens/asked_session
 
 -- A request that is refused does not count as seen. Staff who act on behalf of the user never pass for a fresh
 -- authentication of theirs.

@@ -16,7 +16,7 @@ from presence_core.models import AuditFact, Job, Session, TimeoutsChange, Timeou
 from presence_core.models.staff import is_changed, is_longer, predict
 from presence_core.operations.bulk_kick.creation import check_expected, check_filter, count_matches, freeze, write_job
 from presence_core.operations.bulk_kick.jobs import TIMEOUTS, kicked_calls, total_kicked
-from presence_core.operations.context import LIVE, Context, FoundSession, found_rows
+from presence_core.operations.context import Context, FoundSession, found_rows
 from presence_core.operations.durability.held_changes import Replicas, read_confirmations, wait_calls
 from presence_core.operations.permissions import BULK_TIMEOUTS_NEEDS, require
 from presence_core.operations.search import list_sessions
@@ -29,6 +29,7 @@ from presence_core.operations.staff.timeouts import (
     hold_timeouts,
 )
 from presence_core.scripts.calls import CHECKED, Call, Op, checked_first
+from presence_core.scripts.sessions import LIVE
 from presence_core.scripts.staff import CHANGE_TIMEOUTS
 
 MAX_PREVIEWED: Final = 10_000

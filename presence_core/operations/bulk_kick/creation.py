@@ -14,14 +14,14 @@ from presence_core.errors import InvalidArgument, Unavailable
 from presence_core.filters import SessionFilter
 from presence_core.models import AuditFact, Job, KickPreview, MatchedPerson, moment, write_facts
 from presence_core.operations.bulk_kick.jobs import KEEP, NOT_BEFORE, corrupt_job, read_job
-from presence_core.operations.context import LIVE, Context, found_rows
+from presence_core.operations.context import Context, found_rows
 from presence_core.operations.permissions import BULK_KICK_NEEDS, require
 from presence_core.operations.search import list_sessions
 from presence_core.operations.sessions.read import latest, read_call
 from presence_core.schema.conditions import MATCHED_FIELDS, MatchedField
 from presence_core.scripts.bulk_kick import CREATE_JOB
 from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first
-from presence_core.scripts.sessions import RAISE_LOGIN_FLOOR
+from presence_core.scripts.sessions import LIVE, RAISE_LOGIN_FLOOR
 from presence_core.settings import DAY
 
 MAX_LISTED: Final = 1_000
@@ -141,9 +141,9 @@ def freeze(ctx: Context, wanted: SessionFilter, *, writes: bool) -> Op[tuple[Ses
     the clock, so the limit is above the newest login of every shard. A shard whose clock is behind the limit must begin
     no session before it: such shards get a login floor. A preview (not ``writes``) sets the floor only if it may write.
     """
-    edges = yield from latest(ctx)
-    now = min(edge.now for edge in edges)
-    before = max(now, *(edge.newest + 1 for edge in edges))
+    latest_logins = yield from latest(ctx)
+    now = min(login.now for login in latest_logins)
+    before = max(now, *(login.newest + 1 for login in latest_logins))
     if wanted.after is not None and wanted.after >= before:
         raise InvalidArgument(
             "logged_in_after",
@@ -155,8 +155,8 @@ def freeze(ctx: Context, wanted: SessionFilter, *, writes: bool) -> Op[tuple[Ses
     assert wanted.before is not None
     floors = [
         call_of(RAISE_LOGIN_FLOOR, (shard.meta,), wanted.before)
-        for shard, edge in zip(ctx.keys.shards, edges, strict=True)
-        if edge.now < wanted.before
+        for shard, login in zip(ctx.keys.shards, latest_logins, strict=True)
+        if login.now < wanted.before
     ]
     if floors and writes:
         yield floors

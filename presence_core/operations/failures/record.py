@@ -35,7 +35,7 @@ def login_failed(
         return
     yield from need_keys(ctx)
     address, place, reason = ctx.visitor.recorded(packed), ctx.place_of(packed), cast("SiteFailure", why)
-    # Two calls, whoever it is: the time that they take tells no visitor whether there is such a person.
+    # Two calls for any name: their duration does not show a visitor whether there is such a person.
     failure = packed_failure(ctx, address, place, app_name, agent)
     is_possible = may_be_uid(typed)
     uid, mode = typed if is_possible else NO_UID, "always" if is_uid else "known" if is_possible else "never"

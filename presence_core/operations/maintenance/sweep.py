@@ -109,8 +109,10 @@ def _remove_outdated(ctx: Context) -> Op[None]:
             for shard, found in outdated.items()
             if found.uids or found.refs
         ]
-        if trims(ctx):  # else theirs would stay: Trimming goes by the lists
-            calls += [trim_call(ctx, s, found.uids, is_last=True) for s, found in outdated.items() if found.uids]
+        if trims(ctx):  # otherwise they would stay: trimming reads the lists
+            calls += [
+                trim_call(ctx, shard, found.uids, is_last=True) for shard, found in outdated.items() if found.uids
+            ]
         if calls:
             yield calls
         shards = [

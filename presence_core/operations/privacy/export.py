@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any, Final, TypeVar
 
 from presence_core import validation as check
@@ -88,9 +89,7 @@ def _devices(s: Shard, uid: str) -> Op[list[dict[str, str]]]:
     """The devices that they have logged in on: a digest each, and the last login."""
     [flat] = yield [command(s.known(uid), "HGETALL", s.known(uid), lenient=True)]
     known = [(raw.hex(), number) for raw, at in pairs(flat or ()) if (number := stored_number(at)) is not None]
-    return [
-        {"digest": name, "last_login": moment(at).isoformat()} for name, at in sorted(known, key=lambda one: one[1])
-    ]
+    return [{"digest": name, "last_login": moment(at).isoformat()} for name, at in sorted(known, key=itemgetter(1))]
 
 
 def _last_place(s: Shard, uid: str) -> Op[dict[str, Any] | None]:

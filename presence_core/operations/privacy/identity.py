@@ -114,7 +114,7 @@ def _whole(term: str) -> str:
 
 
 def _replaced(terms: re.Pattern[str], by: str, value: str) -> str:
-    """The text with ``by`` for each of these terms, whatever its accents and capitals."""
+    """The text with ``by`` for each of these terms, with any accents and capitals."""
     if not terms.search(bare(value)):
         return value
     folded, places = _bare(value)

@@ -83,7 +83,7 @@ class Cursor:
         try:
             time, ref, *rest = cursors.decode_json(cursor, 16_384)
             digest, made_for, named = rest + ["", "login", None][len(rest) :]
-            if type(time) is not int or not 0 <= time < 1 << 53 or type(digest) is not str or type(ref) is not str:
+            if not cursors.is_number(time) or type(digest) is not str or type(ref) is not str:
                 raise ValueError
             if not digest and made_for == "login":
                 check.ref(ref)
@@ -104,7 +104,7 @@ def _read_waiting(refs: list[str], bound: list[Any] | None) -> Waiting:
     if bound is None:
         return Waiting(tuple(refs), None)
     time, last = bound
-    if type(time) is not int or not 0 <= time < 1 << 53:
+    if not cursors.is_number(time):
         raise ValueError
     check.ref(last)
     return Waiting(tuple(refs), (time, last))

@@ -30,7 +30,7 @@ START: Final = (b"", b"")
 """The begin of the first page, and ``next_begin`` of the last."""
 
 
-class Waiting(Protocol):
+class WaitingPage(Protocol):
     """A page of the sessions of a shard that wait for a sweep."""
 
     @property
@@ -50,7 +50,7 @@ class Waiting(Protocol):
         """Where the next page begins."""
 
 
-W = TypeVar("W", bound=Waiting)
+W = TypeVar("W", bound=WaitingPage)
 
 PageCall = Callable[[Shard, "int | str", tuple[bytes, bytes]], Call]
 """The call that reads a page, given the shard, ``upto`` ("" for now) and where the page begins."""
@@ -77,16 +77,16 @@ def read_pages(
     return pages, replies[len(calls) :]
 
 
-def _is_end(page: Waiting) -> bool:
+def _is_end(page: WaitingPage) -> bool:
     return page.next_begin == START
 
 
-def _is_whole(pages: Sequence[Waiting]) -> bool:
+def _is_whole(pages: Sequence[WaitingPage]) -> bool:
     """Whether no sweep has ended a session between two pages. None comes in: all are past their deadline."""
     return len(pages) == 1 or not _is_end(pages[-1]) or sum(page.read for page in pages) == pages[-1].due
 
 
-def share_of_all(pages: Sequence[Waiting]) -> float:
+def share_of_all(pages: Sequence[WaitingPage]) -> float:
     """How many sessions wait for each that was read: 1, unless there are more pages than were read."""
     read = sum(page.read for page in pages)
     return pages[-1].due / read if read and not _is_end(pages[-1]) else 1.0

@@ -113,10 +113,10 @@ def _watermark(ctx: Context, at: int | None) -> Op[int]:
     "Now" is by the first shard's clock, but includes every session that has begun: a login time may be ahead of a clock
     that was set back, or that an earlier watermark is ahead of.
     """
-    edges = yield from latest(ctx)
+    latest_logins = yield from latest(ctx)
     if at is None:
-        return max(edges[0].now, *(max(edge.newest, edge.revoked + 1) for edge in edges))
-    now = max(edge.now for edge in edges)
+        return max(latest_logins[0].now, *(max(login.newest, login.revoked + 1) for login in latest_logins))
+    now = max(login.now for login in latest_logins)
     if at > now + _SKEW:
         raise InvalidArgument("at", "must not lie in the future", "in_the_future")
     return min(at - 1, now)

@@ -35,8 +35,10 @@ BEGUN_TOGETHER: Final = 32
 LONG_TEXT: Final = 100
 """Bytes of name and aliases that take as long as a session more, because of their entries in the index of words."""
 
-
 NO_REPLY: Final = RefusedReply("")
+
+_CORE: Final = struct.Struct(">II16s4s4s")
+"""``models.sessions.CORE`` behind the login time, which the script decides."""
 
 
 @dataclass(slots=True)
@@ -205,9 +207,6 @@ class BeginCall:
             label_count=str(len(labels)),
             keep_sign_ins="1" if settings.keep_sign_ins else "0",
         )  # fmt: skip
-
-
-_CORE: Final = struct.Struct(">II16s4s4s")
 
 
 def begin_calls(ctx: Context, attempts: Iterable[LoginAttempt]) -> list[BeginCall]:

@@ -9,7 +9,7 @@ from presence_core import validation as check
 from presence_core.models import Validation
 from presence_core.operations.context import Context
 from presence_core.operations.sessions.end import logout
-from presence_core.operations.sessions.validate import Source, judge, parse_token, validate, validate_call
+from presence_core.operations.sessions.validate import RequestSource, judge, parse_token, validate, validate_call
 from presence_core.scripts import sessions as scripts
 from presence_core.scripts.calls import Op
 
@@ -39,7 +39,7 @@ def choose(
     named = [parse_token(token) for token in tokens]
     shards = [ctx.shard(owner) for owner, _, _ in named]
     raw = yield [
-        validate_call(ctx, shard, owner, sid, digest, False, Source(), limit)
+        validate_call(ctx, shard, owner, sid, digest, False, RequestSource(), limit)
         for shard, (owner, sid, digest) in zip(shards, named, strict=True)
     ]
     replies = [
@@ -76,7 +76,8 @@ def logout_named(ctx: Context, tokens: Sequence[str], *, on_behalf: bool) -> Op[
     staff have on behalf of a user. Cost: one round trip, and one for each session."""
     named = [parse_token(token) for token in tokens]
     raw = yield [
-        validate_call(ctx, ctx.shard(owner), owner, sid, digest, False, Source(), "") for owner, sid, digest in named
+        validate_call(ctx, ctx.shard(owner), owner, sid, digest, False, RequestSource(), "")
+        for owner, sid, digest in named
     ]
     count = 0
     for (owner, sid, _), reply in zip(named, raw, strict=True):

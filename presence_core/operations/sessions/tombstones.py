@@ -33,7 +33,7 @@ from presence_core.operations.merged_lists import (
 )
 from presence_core.operations.sessions.read import read_call
 from presence_core.operations.sessions.settle import Pair, settle_stale_of_shards
-from presence_core.operations.sessions.validate import Source, judge, validate_call
+from presence_core.operations.sessions.validate import RequestSource, judge, validate_call
 from presence_core.schema.endings import END_REASONS, EndCause, in_words, kept
 from presence_core.schema.record import LETTERS, SessionRow
 from presence_core.scripts.calls import CHECKED, Op, checked_first, command
@@ -320,7 +320,7 @@ def check_sessions(ctx: Context, pairs: Sequence[Pair]) -> Op[list[SessionCheck]
     ended, and one for each whose visitor must sign in again."""
     shards = [ctx.shard(uid) for uid, _ in pairs]
     raw = yield [
-        validate_call(ctx, shard, uid, sid, b"", False, Source(), "")
+        validate_call(ctx, shard, uid, sid, b"", False, RequestSource(), "")
         for shard, (uid, sid) in zip(shards, pairs, strict=True)
     ]
     replies = [VALIDATE.reply(reply) for reply in raw]

@@ -126,7 +126,7 @@ def _uid_of(owner: str) -> str:
     return uid
 
 
-class Source(NamedTuple):
+class RequestSource(NamedTuple):
     """Where a request comes from."""
 
     ip: bytes = b""  #: packed, as a record has it
@@ -134,14 +134,14 @@ class Source(NamedTuple):
     agent: tuple[bytes, bytes] = (NO_LABEL, b"")  #: the label of its user agent
 
 
-def source_of(ctx: Context, touch: bool, ip: object, user_agent: object) -> Source:
+def source_of(ctx: Context, touch: bool, ip: object, user_agent: object) -> RequestSource:
     """Where a request comes from; of one that does not count as seen the address alone."""
     address = ctx.visitor.address(ip)
     agent = ctx.visitor.user_agent(user_agent) if user_agent is not None else ""
     recorded = ctx.visitor.recorded(address)
     if not touch or not recorded:
-        return Source(recorded)
-    return Source(recorded, ctx.place_of(address), agent_label(agent, ctx.settings.record_user_agent))
+        return RequestSource(recorded)
+    return RequestSource(recorded, ctx.place_of(address), agent_label(agent, ctx.settings.record_user_agent))
 
 
 def validate(
@@ -167,7 +167,7 @@ def _family(agent: bytes) -> bytes:
 
 
 def validate_call(
-    ctx: Context, s: Shard, uid: str, sid: str, digest: bytes, touch: bool, source: Source, max_age: int | str
+    ctx: Context, s: Shard, uid: str, sid: str, digest: bytes, touch: bool, source: RequestSource, max_age: int | str
 ) -> Call:
     """The call that asks for one session; ``VALIDATE.reply`` reads its reply."""
     ip, place, (agent, agent_text) = source
@@ -184,7 +184,7 @@ def validate_call(
 
 
 def _validate(
-    ctx: Context, uid: str, sid: str, digest: bytes, touch: bool, source: Source, max_age: int | str
+    ctx: Context, uid: str, sid: str, digest: bytes, touch: bool, source: RequestSource, max_age: int | str
 ) -> Op[Validation]:
     s = ctx.shard(uid)
     [raw] = yield [validate_call(ctx, s, uid, sid, digest, touch, source, max_age)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping, MutableMapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
@@ -205,57 +206,64 @@ class RequestChecker:
     def _validate(
         self, request: RequestData, named: RequestTokens, visitor: Visitor | None, key: bytes, ip: str | None
     ) -> ClientCalls[Verdict]:
-        """Look up the session that the request names, by token or by the site's own session id."""
-        if self._passive.is_empty or not self._passive.match(request):
-            turn = self.known.take_turn(key, ip)
-            if self._context.now:  # a test has stopped the clock: each request is seen at once, at its time
-                turn = Turn(by_call=True, by_buffer=False)
-        else:  # it does not count as seen
-            self.known.add(key)
-            turn = NO_TURN
-        max_age = max_age_of(request.path, self.rules.fresh)
-        touch, tokens, chosen = turn.by_call, named.tokens, None
+        """Look up the session that the request names, and judge it."""
+        turn, max_age = self._turn(request, key, ip), max_age_of(request.path, self.rules.fresh)
         source = {"ip": ip, "user_agent": request.user_agent}
+        chosen: Chosen | None = None
         validation: Any
-        if len(tokens) > 1:
+        if len(named.tokens) > 1:
             chosen = yield from self._choose(named, visitor, key, max_age)
             validation = chosen.validation
-        elif tokens:
-            [token] = tokens
-            validation = yield from self._call(lambda p: p.validate(token, touch=touch, max_age=max_age, **source), key)
         else:
-            assert visitor is not None
-            uid, sid = visitor.uid, visitor.session_id
-            validation = yield from self._call(
-                lambda p: p.validate_session(uid, sid, touch=touch, max_age=max_age, **source), key
-            )
+            look_up = partial(_look_up, named, visitor, touch=turn.by_call, max_age=max_age, **source)
+            validation = yield from self._call(look_up, key)
         record = validation.session or validation.ended or validation.refused
         if record is not None and visitor is not None and visitor.uid != record.uid:
             validation = ValidationFailed()  # the token is another user's: the site's own sign-in is newer
         session = validation.session
-        if session is None and validation.refused is not None:
-            return self._refuse_live(request, key, validation, max_age)
         if session is None:
-            self.known.forget(key)
-            if validation.ended is None:
-                return Verdict(passes=False, state="unknown")
-            verdict = Verdict(passes=self._is_public(request.path), state="ended", ended=validation.ended)
-            return verdict if chosen is None else _once(verdict, named, chosen, visitor)
+            verdict = self._not_live(request, key, validation, max_age)
+            return verdict if chosen is None or verdict.state != "ended" else _once(verdict, named, chosen, visitor)
         self.known.note_live(key, session)
-        if chosen is not None and turn.by_call and (self._context.now or ip not in (None, session.last_ip)):
-            token = tokens[chosen.place]
-            noted = yield from self._call(lambda p: p.validate(token, **source), key)  # several are not seen at once
-            if noted.refused is not None:
-                return self._refuse_live(request, key, noted, max_age)
-            validation = noted or validation
-        elif turn.by_buffer or (chosen is not None and turn.by_call):
-            try:
-                self.buffer.beat(session.uid, session.session_id)
-            except RuntimeError:
-                pass  # the buffer is closed: the site is shutting down
+        if turn.by_buffer or (chosen is not None and turn.by_call):
+            validation = yield from self._note_seen(validation, named, chosen, turn, key, source)
+            if validation.refused is not None:
+                return self._refuse_live(request, key, validation, max_age)
         if validation.moved:
             self._report_move(validation.session)
         return live_verdict(session, validation.authenticated_for, ip)
+
+    def _turn(self, request: RequestData, key: bytes, ip: str | None) -> Turn:
+        """How this request is noted as seen."""
+        if not self._passive.is_empty and self._passive.match(request):
+            self.known.add(key)
+            return NO_TURN
+        turn = self.known.take_turn(key, ip)
+        if self._context.now:  # a test has stopped the clock: each request is seen at once, at its time
+            return Turn(by_call=True, by_buffer=False)
+        return turn
+
+    def _not_live(self, request: RequestData, key: bytes, validation: ValidationFailed, max_age: int | None) -> Verdict:
+        """The session is unknown or has ended, or its visitor must sign in again first."""
+        if validation.refused is not None:
+            return self._refuse_live(request, key, validation, max_age)
+        self.known.forget(key)
+        if validation.ended is None:
+            return Verdict(passes=False, state="unknown")
+        return Verdict(passes=self._is_public(request.path), state="ended", ended=validation.ended)
+
+    def _note_seen(
+        self, live: Any, named: RequestTokens, chosen: Chosen | None, turn: Turn, key: bytes, source: dict[str, Any]
+    ) -> ClientCalls[Any]:
+        """Note what the validation did not: several tokens are not seen at once. Returns the latest validation."""
+        session = live.session
+        if chosen is not None and turn.by_call and (self._context.now or source["ip"] not in (None, session.last_ip)):
+            token = named.tokens[chosen.place]
+            noted = yield from self._call(lambda p: p.validate(token, **source), key)
+            return noted if noted or noted.refused is not None else live
+        with suppress(RuntimeError):  # the buffer is closed: the site is shutting down
+            self.buffer.beat(session.uid, session.session_id)
+        return live
 
     def _report_move(self, session: Session) -> None:
         """Call the site's own function. Its error never keeps a visitor out."""
@@ -390,6 +398,14 @@ class RequestChecker:
 
     def _is_public(self, path: str) -> bool:
         return longest_prefix(path, self.rules.public) is not None
+
+
+def _look_up(named: RequestTokens, visitor: Visitor | None, presence: Any, **how: Any) -> Any:
+    """Ask for the one session that a request names, by token or by the site's own session id."""
+    if named.tokens:
+        return presence.validate(named.tokens[0], **how)
+    assert visitor is not None
+    return presence.validate_session(visitor.uid, visitor.session_id, **how)
 
 
 def _once(verdict: Verdict, named: RequestTokens, chosen: Chosen, visitor: Visitor | None) -> Verdict:

@@ -18,9 +18,8 @@ from presence_core.client import Presence
 from presence_core.errors import InvalidArgument
 from presence_core.logs import fields
 from presence_core.models import AuditEntry, Ended, Event, Session, SessionMoved, plain
-from presence_core.models.choices import ODD_LOGINS
-from presence_core.schema.endings import END_REASONS, EventKind
-from presence_core.schema.endings import WebhookKind as Kind
+from presence_core.schema.endings import END_REASONS, EventKind, WebhookKind
+from presence_core.schema.record import FLAGS
 from presence_core.web.notices.kinds import KINDS
 from presence_core.web.notices.link import NoticeLink
 from presence_core.web.webhooks.position import SLACK, Delivery, Position
@@ -32,14 +31,16 @@ LONG_AGO: Final = 3600.0
 
 log = logging.getLogger(__name__)
 
-_FROM_EVENTS: Final = frozenset(get_args(EventKind)) & frozenset(get_args(Kind))
+_FROM_EVENTS: Final = frozenset(get_args(EventKind)) & frozenset(get_args(WebhookKind))
 
-_ODD: Final = (*ODD_LOGINS, "old_token")
-
-_WITH_RECORD: Final = (*END_REASONS, *_ODD)
+_WITH_RECORD: Final = (*END_REASONS, *FLAGS)
 """Events whose deliveries tell more of the session."""
 
-_KIND_OF_ACTION: Final[dict[str, Kind]] = {"block": "blocked", "unblock": "unblocked", "revoke_before": "revoked"}
+_KIND_OF_ACTION: Final[dict[str, WebhookKind]] = {
+    "block": "blocked",
+    "unblock": "unblocked",
+    "revoke_before": "revoked",
+}
 
 
 class _AuditRead(NamedTuple):
@@ -112,7 +113,7 @@ class DeliveryReader:
             if _is_ref(event):
                 message = self._presence.validate_session(event.uid, event.session_id, touch=False).message
             body |= {"uid": event.uid, "session_id": event.session_id, "message": message}
-        elif event.kind in _ODD:
+        elif event.kind in FLAGS:
             body |= {"uid": event.uid, "session_id": event.session_id} | _login_of(event, record)
             if self._notice_link is not None and event.kind in KINDS:
                 is_users = _is_ref(event) and not check.is_on_behalf(event.session_id)

@@ -75,14 +75,14 @@ class Lanes:
         passed = 0
         while True:
             with self._changed:
-                is_over = self._changed.wait_for(lambda: not self._running, _LOOK)
+                is_done = self._changed.wait_for(lambda: not self._running, _LOOK)
                 done = list(self._done)
             first = next((place for place in range(passed, len(done)) if not done[place]), len(done))
             ahead = [self._part[place] for place in range(first, len(done)) if done[place] and self._part[place].body]
-            if first > passed or (is_over and ahead):
+            if first > passed or (is_done and ahead):
                 arrived(self._part[passed:first], ahead)
                 passed = first
-            if is_over:
+            if is_done:
                 return passed
 
     def _work(self) -> None:

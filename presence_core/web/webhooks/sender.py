@@ -14,14 +14,14 @@ from presence_core.client import Presence
 from presence_core.errors import InvalidArgument, PresenceError
 from presence_core.fork_safety import renew_in_child
 from presence_core.logs import OutageLog, fields
-from presence_core.schema.endings import WebhookKind as Kind
+from presence_core.schema.endings import WebhookKind
 from presence_core.web.notices.link import NoticeLink
 from presence_core.web.webhooks.deliveries import DeliveryReader, begin_now
 from presence_core.web.webhooks.lanes import Lanes, parts_of
 from presence_core.web.webhooks.position import Delivery, Position
 from presence_core.web.webhooks.signed_post import URL_RULE, SignedPost, host_of_url, is_http
 
-KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+KINDS: Final[tuple[WebhookKind, ...]] = get_args(WebhookKind)
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Webhooks:
         secret: str | Iterable[str],
         *,
         position: str | PathLike[str],
-        kinds: Iterable[Kind] = KINDS,
+        kinds: Iterable[WebhookKind] = KINDS,
         timeout: float = 10.0,
         max_wait: float = 300.0,
         give_up: float = 86_400.0,
@@ -205,7 +205,7 @@ def _check_urls(urls: object) -> list[str]:
     return targets
 
 
-def _check_kinds(kinds: object) -> frozenset[Kind]:
+def _check_kinds(kinds: object) -> frozenset[WebhookKind]:
     chosen = () if isinstance(kinds, str) or not isinstance(kinds, Iterable) else tuple(kinds)
     if not chosen or not all(kind in KINDS for kind in chosen):
         raise InvalidArgument("kinds", "must be some of " + ", ".join(KINDS), "not_a_choice")

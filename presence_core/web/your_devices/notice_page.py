@@ -1,7 +1,7 @@
 """The page to which the link of a notice leads: was this login you?
 
 Links that are forged, lapsed or used get the same answer, after the same calls. The end of the session does not end its
-link: whoever began the session may have signed out, and in again on a device that is known by then.
+link: an attacker may have signed out, and in again on a device that is known by then.
 """
 
 from __future__ import annotations

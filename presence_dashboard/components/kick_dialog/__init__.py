@@ -1,8 +1,8 @@
 """The dialog that kicks, requires a new sign-in, changes timeouts, blocks and unblocks: it shows the sessions, and asks
 for a reason.
 
-It is opened from the session state, so that no rerun loses it, and acts on the refs with which it was opened, whatever
-the page shows by then. ``acts`` has what differs between the acts.
+It is opened from the session state, so that no rerun loses it, and acts on the refs with which it was opened, even
+if the page shows others by then. ``acts`` has what differs between the acts.
 """
 
 from __future__ import annotations
@@ -194,12 +194,24 @@ def dialog() -> None:
 
 
 def _body(request: DialogRequest) -> None:
-    number, act = request.number, request.act
     account.idle_warning("dialog")
     again = st.container()
     _targets(request)
     meanwhile = st.container(key="ended-meanwhile")  # for one fragment: in a shared container it may vanish
     _existing_blocks(request)
+    answers = _ask(request)
+    with again:
+        must_sign_in_again = request.act.needs_fresh_sign_in(request, answers) and account.must_sign_in_again("kick")
+    _keep_draft(replace(request, keep_selected=bool(answers.keep)))
+    _foot(request, answers, may_act=not (this_tab().away or must_sign_in_again))
+    if request.sessions:
+        with meanwhile:  # after the action, so that none waits for it
+            st.fragment(_ended_meanwhile, run_every=this_tab().tick)(request)
+
+
+def _ask(request: DialogRequest) -> Answers:
+    """The fields of the act."""
+    number, act = request.number, request.act
     keep: tuple[str, ...] = ()
     if request.as_of is not None:
         st.caption(act.read_at(local_time(request.as_of)))
@@ -221,10 +233,12 @@ def _body(request: DialogRequest) -> None:
     if act.has_message:
         help_text = texts.TICKET_CHANGE_HELP if request.existing_block is not None else None
         details = replace(details, ticket=ticket_box(f"ticket-{number}", help=help_text))
-    answers = Answers(details, end, keep, timeouts)
-    with again:
-        must_sign_in_again = act.needs_fresh_sign_in(request, answers) and account.must_sign_in_again("kick")
-    _keep_draft(replace(request, keep_selected=bool(keep)))
+    return Answers(details, end, keep, timeouts)
+
+
+def _foot(request: DialogRequest, answers: Answers, *, may_act: bool) -> None:
+    """The buttons, and what they do."""
+    number, act = request.number, request.act
     with st.form(f"kick-{number}", border=False, enter_to_submit=False), st.container(key="dialog-foot"):
         problem = st.container()
         if this_tab().away:  # the notice of the page may lie below the dialog
@@ -235,7 +249,7 @@ def _body(request: DialogRequest) -> None:
                 key=f"danger-{number}" if act.is_dangerous else f"confirm-{number}",
                 type="primary",
                 shortcut="Ctrl+Enter",  # also in a text field
-                disabled=this_tab().away or must_sign_in_again,
+                disabled=not may_act,
                 on_click=_check_right,
                 args=(request,),
             )
@@ -248,9 +262,6 @@ def _body(request: DialogRequest) -> None:
         st.session_state[problem_key] = _act(request, answers)
     if problem_key in st.session_state:
         problem.warning(st.session_state[problem_key])
-    if request.sessions:
-        with meanwhile:  # after the action, so that none waits for it
-            st.fragment(_ended_meanwhile, run_every=this_tab().tick)(request)
 
 
 def _keep_draft(request: DialogRequest) -> None:

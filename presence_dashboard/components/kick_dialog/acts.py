@@ -20,7 +20,7 @@ from presence_dashboard.components import notifications
 from presence_dashboard.components.block_choice import BlockEnd, is_block_chosen
 from presence_dashboard.components.kick_dialog.timeout_choice import NewTimeouts
 from presence_dashboard.components.notifications import Notification
-from presence_dashboard.components.saved_phrases import PhraseUse
+from presence_dashboard.data.phrases import PhraseUse
 from presence_dashboard.data.store import open_store
 from presence_dashboard.error_sentences import plain
 from presence_dashboard.format import cut, name

@@ -15,8 +15,7 @@ from presence_dashboard import access, texts
 from presence_dashboard.components import notifications
 from presence_dashboard.components.notifications import Notification
 from presence_dashboard.components.saved_phrases.phrase_editor import phrase_editor
-from presence_dashboard.data.phrases import PhraseUse as PhraseUse
-from presence_dashboard.data.phrases import phrases, shown_label
+from presence_dashboard.data.phrases import PhraseUse, phrases, shown_label
 from presence_dashboard.data.store import open_store
 
 MAX_TEXT: Final = 500

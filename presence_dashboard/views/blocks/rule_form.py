@@ -11,7 +11,7 @@ from presence_core import BlockRulePreview, InvalidArgument
 from presence_dashboard import access, texts
 from presence_dashboard.actions import approvals, block_rules
 from presence_dashboard.actions.approvals import RulePart
-from presence_dashboard.actions.block_rules import RuleDetails, RuleMatch
+from presence_dashboard.actions.block_rules import RuleConditions, RuleDetails
 from presence_dashboard.actions.kick_and_block import ActionDetails
 from presence_dashboard.components import account, notifications
 from presence_dashboard.components.block_choice import RULE_ENDS, entered_rule, rule_fields
@@ -32,7 +32,7 @@ class _Form:
     """The form of this tab. ``number`` changes with each rule, so that the fields of the next one are empty."""
 
     number: int = 0
-    match: RuleMatch | None = None  #: of the preview
+    match: RuleConditions | None = None  #: of the preview
     preview: BlockRulePreview | None = None
     problem: str | None = None
     is_open: bool = False
@@ -92,7 +92,7 @@ def _preview(form: _Form) -> None:
         form.problem = plain(error)
 
 
-def _confirm(form: _Form, match: RuleMatch, preview: BlockRulePreview, *, must_sign_in_again: bool) -> None:
+def _confirm(form: _Form, match: RuleConditions, preview: BlockRulePreview, *, must_sign_in_again: bool) -> None:
     key, shown = form.number, _words(preview)
     asks = preview.is_wide and access.current().four_eyes is not None
     st.markdown(
@@ -157,7 +157,7 @@ def _ask(form: _Form, rule: RulePart, details: ActionDetails) -> str:
     st.rerun()
 
 
-def _add(form: _Form, match: RuleMatch, preview: BlockRulePreview, details: RuleDetails) -> str | None:
+def _add(form: _Form, match: RuleConditions, preview: BlockRulePreview, details: RuleDetails) -> str | None:
     """Add the rule and close the form; or return why it was not added."""
     try:
         rule = block_rules.add(open_store().presence, match, preview.sessions, details)

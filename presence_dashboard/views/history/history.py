@@ -151,11 +151,6 @@ def _choice(field: str, label: str, options: dict[str, str]) -> str | None:
     return address_choice(field, f"history-{field}", label, options, as_menu=True, width=168) or None
 
 
-def _hows() -> dict[str, str]:
-    """The reasons of an end, and the causes that staff look for by themselves."""
-    return {**texts.HISTORY_HOWS, **{cause: texts.HISTORY_CAUSE_CHOICES[cause] for cause in history_query.CAUSES}}
-
-
 def _period(chosen: str, paged: PagedList[Any]) -> Period:
     """The chosen range. It stays the same from page to page: a cursor belongs to its query."""
     kept: tuple[str, Period] | None = st.session_state.get("history-period")
@@ -170,7 +165,7 @@ _FIELDS: Final[dict[str, Callable[[], str | None]]] = {
     "words": lambda: _text("words", texts.HISTORY_WORDS, texts.HISTORY_WORDS_HINT, 100),
     "why": lambda: _choice("why", texts.LABEL_REASON, texts.FAILURE_WHYS),
     "ip": lambda: None if "ip" in access.current().masked else _text("ip", texts.FAILED_IP, texts.FAILED_IP_HINT, 64),
-    "how": lambda: _choice("how", texts.LABEL_HOW_IT_ENDED, _hows()),
+    "how": lambda: _choice("how", texts.LABEL_HOW_IT_ENDED, texts.HISTORY_HOWS),
     "act": lambda: _choice("act", texts.LABEL_ACTION, texts.HISTORY_ACTS),
 }
 

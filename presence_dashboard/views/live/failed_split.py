@@ -15,7 +15,6 @@ from presence_dashboard.data.chart_data import ChartWindow
 from presence_dashboard.data.shared_reads import shared
 from presence_dashboard.data.store import Reading
 from presence_dashboard.format import cut, name, number
-from presence_dashboard.roles import SignedOut
 from presence_dashboard.time_range import format_range
 
 MOST: Final = 1_000
@@ -33,11 +32,8 @@ _FIELDS: Final[Mapping[str, Callable[[FailedLogin], str | None]]] = {
 
 
 def failed_split(window: ChartWindow) -> None:
-    try:
-        actor = access.current(touch=False)
-    except SignedOut:
-        return  # the connection banner handles it
-    if not actor.may("people"):
+    actor = access.with_right("people")
+    if actor is None:
         return
     until = None if window.is_latest else window.until
     reading: Reading[Page[FailedLogin]] = shared(

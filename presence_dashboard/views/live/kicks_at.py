@@ -17,7 +17,6 @@ from presence_dashboard.data.chart_data import KickMark
 from presence_dashboard.data.shared_reads import shared
 from presence_dashboard.data.store import Reading
 from presence_dashboard.format import exact
-from presence_dashboard.roles import SignedOut
 from presence_dashboard.time_range import format_range
 from presence_dashboard.views.live.latest_activity import kick_words, person_row
 
@@ -27,11 +26,8 @@ KEEP: Final = 29.5
 
 def kicks_at(samples: Sequence[Sample], picked: datetime, seconds: float) -> None:
     """Draw the kicks of the mark nearest to the clicked time, if one is near. seconds: length of the chart's range."""
-    try:
-        actor = access.current(touch=False)
-    except SignedOut:
-        return  # the connection banner handles it
-    if not actor.may("people"):
+    actor = access.with_right("people")
+    if actor is None:
         return
     mark = chart_data.kick_mark(samples, picked, seconds)
     if mark is None:

@@ -20,7 +20,7 @@ from presence_dashboard.data.browser_tab import local_time, zone
 from presence_dashboard.data.shared_reads import shared
 from presence_dashboard.data.store import Reading
 from presence_dashboard.format import clock, code, cut, exact, literal, name, since
-from presence_dashboard.roles import Actor, SignedOut
+from presence_dashboard.roles import Actor
 from presence_dashboard.views.live.span_logins import SpanState, matches, shown_span
 
 LENGTH: Final = 12
@@ -79,11 +79,8 @@ def latest_activity() -> None:
     if not found.value.items:
         st.caption(texts.LIVE_FEED_EMPTY)
         return
-    try:
-        actor = access.current(touch=False)
-    except SignedOut:
-        return  # the connection banner handles it
-    if not actor.may("people"):
+    actor = access.with_right("people")
+    if actor is None:
         return
     with st.container(gap="xxsmall", key="feed"):
         for item in found.value.items:
@@ -93,12 +90,9 @@ def latest_activity() -> None:
 
 def _of_span(state: SpanState) -> None:
     """The newest logins and ends of the chosen part, which ``login_spike`` has narrowed."""
-    try:
-        actor = access.current(touch=False)
-    except SignedOut:
-        return
+    actor = access.with_right("people")
     span, activity = state.span, state.reading.value
-    if activity is None or not actor.may("people"):
+    if activity is None or actor is None:
         return
     logins = [record for record in activity.logins if matches(record, state.narrowed)]
     ends = [end for end in activity.ends if matches(end, state.narrowed)]

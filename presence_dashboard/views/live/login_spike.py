@@ -18,7 +18,7 @@ from presence_dashboard.components.session_facts import time_of_day
 from presence_dashboard.data.session_query import facets_for
 from presence_dashboard.data.store import open_store
 from presence_dashboard.format import cut, name, number
-from presence_dashboard.roles import Actor, SignedOut
+from presence_dashboard.roles import Actor
 from presence_dashboard.time_range import format_range
 from presence_dashboard.views.live.free_range import forget_selection
 from presence_dashboard.views.live.span_logins import (
@@ -39,11 +39,8 @@ _SECTION: Final = 160  # pixels: two on a phone
 
 def login_spike(state: SpanState, samples: Sequence[Sample], *, is_picked: bool) -> None:
     """Draw the logins of the span, for roles that may see people. is_picked: by a click, with a way back."""
-    try:
-        actor = access.current(touch=False)
-    except SignedOut:
-        return  # the connection banner handles it
-    if not actor.may("people"):
+    actor = access.with_right("people")
+    if actor is None:
         return
     state.load(open_store())
     with st.container(border=True, gap="small", key="login-spike"):

@@ -60,7 +60,7 @@ class SpanActivity:
 
 
 def read(presence: Presence, span: Span) -> SpanActivity:
-    """Read the sessions that began or ended in the span. Up to three calls, whatever their number."""
+    """Read the sessions that began or ended in the span. Up to three calls for any number."""
     began = SessionFilter(logged_in_after=span.since, logged_in_before=span.until)
     live = presence.list_sessions(began, limit=MOST)
     pages = [presence.ended(since=span.since, until=span.until, limit=MOST)]

@@ -37,7 +37,7 @@ def session_cards(person: PersonState, facts: PersonFacts, actor: Actor) -> None
     newest = max(facts.sessions, key=lambda session: session.login_at).session_id if live > 1 else None
 
     def draw(card: Card) -> None:
-        if card.is_over:
+        if card.has_ended:
             _ended_facts(card, actor)
         else:
             by = person.demanded_by(card.session)
@@ -58,7 +58,7 @@ def _rows(person: PersonState, cards: list[Card], actor: Actor, draw: Callable[[
 
     def kick() -> None:
         card = shown.get(ref_of(_KEY, "kick") or "")
-        if card is not None and not card.is_over and not this_tab().away:
+        if card is not None and not card.has_ended and not this_tab().away:
             kick_dialog.open_for_sessions((card.session,))
 
     picked = shown.get(person.picked or "")
@@ -113,7 +113,7 @@ def _row(card: Card, actor: Actor) -> Row:
         session.last_seen,
         session.expires_at,
     )
-    return Row(session.ref, device, cells, texts.PERSON_ENDED if card.is_over else "")
+    return Row(session.ref, device, cells, texts.PERSON_ENDED if card.has_ended else "")
 
 
 def _ended_facts(card: Card, actor: Actor) -> None:

@@ -149,12 +149,11 @@ def _details(event: TimelineEvent, actor: Actor) -> list[str]:
 
 
 def _sign_in(sign_in: SignIn, actor: Actor) -> list[str]:
-    flags = {"new_device": sign_in.new_device, "distant": sign_in.distant, "after_failures": sign_in.after_failures}
     return _one_line(
         session_facts.client(sign_in),
         session_facts.app(sign_in),
         session_facts.place(sign_in, actor),
-        *(texts.FLAG_WORDS[flag] for flag, is_so in flags.items() if is_so),
+        *session_facts.flags(sign_in),
     )
 
 

@@ -10,7 +10,7 @@ from presence_core import BlockRule, BlockRulePreview
 from presence_dashboard import texts
 from presence_dashboard.actions import block_rules
 from presence_dashboard.actions.approvals import RulePart, Started
-from presence_dashboard.actions.block_rules import RuleMatch
+from presence_dashboard.actions.block_rules import RuleConditions
 from presence_dashboard.components import notifications
 from presence_dashboard.components.block_choice import RULE_ENDS, entered_rule, rule_fields
 from presence_dashboard.components.notifications import Notification
@@ -26,7 +26,7 @@ from presence_dashboard.views.sessions import bulk_kick_progress
 class BlockForm:
     """What a dialog remembers of the rule."""
 
-    match: RuleMatch | None = None  #: of the preview
+    match: RuleConditions | None = None  #: of the preview
     preview: BlockRulePreview | None = None
     problem: str | None = None
     begin: str | None = None  #: the kind that is chosen first: an English label
@@ -68,7 +68,7 @@ def block_form(key: str, form: BlockForm, *, confirms_wide: bool) -> RulePart | 
     return RulePart(match, most, RULE_ENDS[end], preview.words)
 
 
-def _count(form: BlockForm, match: RuleMatch) -> None:
+def _count(form: BlockForm, match: RuleConditions) -> None:
     form.match, form.preview, form.problem = match, None, None
     try:
         form.preview = block_rules.preview(open_store().presence, match)

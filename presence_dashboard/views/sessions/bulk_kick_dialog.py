@@ -123,8 +123,8 @@ def _body(request: BulkKickRequest) -> None:
         return
     actor = access.current()
     total, limit = request.preview.total, actor.alone_limit
-    is_over = limit is not None and total > limit
-    must_sign_in_again = not is_over and account.must_sign_in_again("bulk")
+    is_above_limit = limit is not None and total > limit
+    must_sign_in_again = not is_above_limit and account.must_sign_in_again("bulk")
     if request.grown:
         st.warning(texts.BULK_GROWN)
     if not total or request.people is None:
@@ -135,12 +135,12 @@ def _body(request: BulkKickRequest) -> None:
         request.keeps = st.checkbox(
             texts.bulk_spare(len(request.ticked)), key=_keep_key(request), on_change=_count_again, args=(request,)
         )
-    if is_over and not actor.can_ask:
+    if is_above_limit and not actor.can_ask:
         st.warning(texts.bulk_over(number(limit or 0)))
     elif total:
-        if is_over:
+        if is_above_limit:
             st.info(texts.ask_needed(number(limit or 0)))
-        _form(request, request.preview, actor, is_over=is_over, must_sign_in_again=must_sign_in_again)
+        _form(request, request.preview, actor, is_above_limit=is_above_limit, must_sign_in_again=must_sign_in_again)
 
 
 def show_matches(preview: KickPreview, people: PeopleCount, which: str) -> None:
@@ -206,9 +206,9 @@ def _count(request: BulkKickRequest) -> None:
 
 
 def _form(
-    request: BulkKickRequest, preview: KickPreview, actor: Actor, *, is_over: bool, must_sign_in_again: bool
+    request: BulkKickRequest, preview: KickPreview, actor: Actor, *, is_above_limit: bool, must_sign_in_again: bool
 ) -> None:
-    """is_over: more sessions than the actor may kick alone."""
+    """is_above_limit: more sessions than the actor may kick alone."""
     key, total = request.number, number(preview.total)
     fields = (f"bulk-phrase-{key}", f"bulk-reason-{key}", f"bulk-message-{key}")
     saved_phrases.phrase_choice(fields[0], saved_phrases.fill, *fields)
@@ -223,9 +223,9 @@ def _form(
     rule: RulePart | str | None = None
     if actor.may("block_rules"):
         fill_rule(f"bulk-{key}", request.filter)
-        rule = block_form(f"bulk-{key}", request.block, confirms_wide=not is_over and actor.four_eyes is None)
-    asks = is_over or (isinstance(rule, RulePart) and rule.wide is not None and actor.four_eyes is not None)
-    if asks and not is_over:
+        rule = block_form(f"bulk-{key}", request.block, confirms_wide=not is_above_limit and actor.four_eyes is None)
+    asks = is_above_limit or (isinstance(rule, RulePart) and rule.wide is not None and actor.four_eyes is not None)
+    if asks and not is_above_limit:
         st.info(texts.ASK_WIDE)
     with st.form(f"bulk-{key}", border=False, enter_to_submit=False):
         typed = "" if asks else st.text_input(texts.bulk_type(total), key=f"bulk-typed-{key}", autocomplete="off")

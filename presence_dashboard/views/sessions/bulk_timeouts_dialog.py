@@ -95,15 +95,15 @@ def _body(request: _Request) -> None:
         st.warning(texts.BULK_GROWN)
     show_figures(preview, in_words(request.query), actor)
     limit = actor.alone_limit
-    is_over = limit is not None and preview.total > limit
-    asks = actor.can_ask and (is_over or actor.four_eyes is not None)
+    is_above_limit = limit is not None and preview.total > limit
+    asks = actor.can_ask and (is_above_limit or actor.four_eyes is not None)
     if preview.read == preview.total and not preview.shortened + preview.lengthened * (actor.may("lengthen") or asks):
         st.info(texts.TIMEOUTS_NOTHING)
-    elif is_over and not asks:
+    elif is_above_limit and not asks:
         st.warning(texts.timeouts_over(number(limit or 0)))
     else:
         if asks:
-            st.info(texts.timeouts_ask_needed(number(limit or 0)) if is_over else texts.ASK_TIMEOUTS)
+            st.info(texts.timeouts_ask_needed(number(limit or 0)) if is_above_limit else texts.ASK_TIMEOUTS)
         _form(request, preview, asks=asks)
 
 

@@ -22,7 +22,7 @@ from presence_dashboard.data.browser_tab import this_tab
 from presence_dashboard.data.session_list import MAX_SELECTED, PAGE_SIZES, Rows, SessionList, this_session_list
 from presence_dashboard.data.store import open_store
 from presence_dashboard.format import cut, name, number
-from presence_dashboard.roles import Actor, SignedOut
+from presence_dashboard.roles import Actor
 from presence_dashboard.views.sessions import bulk_kick_dialog, bulk_timeouts_dialog
 from presence_dashboard.views.sessions.search_bar import in_words, request_person, sort_by
 from presence_dashboard.views.sessions.table_columns import ORDERS, table_columns, table_rows
@@ -61,11 +61,7 @@ def _details(session: Session, actor: Actor) -> None:
 def _table(actor: Actor) -> None:
     """The rows, up to date at each tick. An action or an end redraws the whole page."""
     listing = this_session_list()
-    try:
-        now = access.current(touch=False)
-    except SignedOut:
-        st.rerun()
-    if now != actor or st.session_state.pop(_CHANGED, False):
+    if not access.is_still(actor) or st.session_state.pop(_CHANGED, False):
         st.rerun()
     if not this_tab().away and listing.update(open_store()):
         st.rerun()

@@ -93,12 +93,7 @@ def page() -> None:
             approval_list.request_list(actor)
     _list(listing, actor)
     if not kick_dialog.is_open():  # Streamlit allows one dialog at a time
-        _ = (
-            bulk_kick_dialog.dialog()
-            or bulk_timeouts_dialog.dialog()
-            or approval_dialog.dialog()
-            or export_dialog.dialog()
-        )
+        any(part.dialog() for part in (bulk_kick_dialog, bulk_timeouts_dialog, approval_dialog, export_dialog))
 
 
 def _update_availability(store: Store) -> None:

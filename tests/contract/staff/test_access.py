@@ -25,7 +25,7 @@ from presence_dashboard.actions import (
     staff_members,
 )
 from presence_dashboard.actions.approvals import RulePart
-from presence_dashboard.actions.block_rules import RuleDetails, RuleMatch
+from presence_dashboard.actions.block_rules import RuleConditions, RuleDetails
 from presence_dashboard.actions.kick_and_block import ActionDetails
 from presence_dashboard.actions.maintenance import MaintenanceRunner
 from presence_dashboard.data.store import open_store
@@ -242,7 +242,7 @@ def start_bulk_kick(presence: Presence) -> None:
 
 
 def add_rule(presence: Presence) -> None:
-    block_rules.add(presence, RuleMatch(network="198.51.100.0/24"), 0, RuleDetails("why"))
+    block_rules.add(presence, RuleConditions(network="198.51.100.0/24"), 0, RuleDetails("why"))
 
 
 PROTECTED: dict[str, tuple[str, Callable[[Presence], object]]] = {

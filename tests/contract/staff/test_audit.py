@@ -387,7 +387,7 @@ def test_denied_attempts_expire(bed: Bed, raw: Any) -> None:
     p.denied(by="eve", what="kick")
     assert _summary(p.audit()) == [("eve", "denied", None)]
     [key] = bed.families()["denied"]
-    assert 86_000 < raw.ttl(key) <= 86_400, "where nobody is denied any more, the rest goes by itself"
+    assert 86_000 < raw.ttl(key) <= 86_400, "without further denials, the rest expires"
 
 
 # -- what is not ours -------------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ def test_a_blocked_user_cannot_log_in(p: P) -> None:
     assert "Please call us." in refused.sentence
     assert not any(secret in refused.sentence for secret in (*BY.values(), "T-1"))
     assert p.sessions("ada") == []
-    assert p.login("bob").session.uid == "bob", "nobody else is held"
+    assert p.login("bob").session.uid == "bob", "no one else is blocked"
     assert p.blocked("bob") is None
 
 
@@ -75,7 +75,7 @@ def test_a_block_ends_at_its_time(p: P, bed: Bed) -> None:
     assert p.blocks().items == []
     assert p.blocked("ada") is None
     assert p.login("ada").token
-    assert not {"blocks", "block:"} & bed.families().keys(), "a read lets go of what is over"
+    assert not {"blocks", "block:"} & bed.families().keys(), "a read removes what has ended"
     assert not p.unblock("ada", **BY), "it was over before"
 
 
@@ -293,7 +293,7 @@ def test_a_foreign_value_under_a_block_key_is_named_and_nothing_is_half_written(
         assert key in str(caught.value)
         assert "Another program uses this namespace" in str(caught.value)
     if family == "block":
-        assert p.blocks().items == [], "one spoiled block keeps nobody from reading the others"
+        assert p.blocks().items == [], "the others can be read next to a spoiled block"
     assert bed.dump() == before
 
 

@@ -75,7 +75,7 @@ def test_one_sign_in_opens_both_dashboards_and_one_sign_out_closes_both(team: Te
     assert SECRET not in "".join(log.read_text() for log in team.logs)
 
 
-def test_a_spoofed_forwarded_address_is_nobodys(team: Team) -> None:
+def test_a_spoofed_forwarded_address_is_not_believed(team: Team) -> None:
     """uvicorn would believe it of every peer on this machine."""
     with httpx.Client(base_url=team.urls[0], timeout=30) as client:
         headers = {"X-Forwarded-For": "203.0.113.9"}

@@ -218,7 +218,7 @@ def test_the_right_password_opens_pages_and_websockets_and_sign_out_closes_them(
     assert token
     stolen = client.cookies[COOKIE]
     assert client.post("/sign-out", data={"csrf": "x" * 43}, headers={"origin": HOME}).status_code == 200
-    assert client.get("/").status_code == 200, "a form without its token signs nobody out"
+    assert client.get("/").status_code == 200, "a form without its token signs no one out"
     assert texts.SIGN_OUT_DONE in client.post("/sign-out", data={"csrf": token[1]}, headers={"origin": HOME}).text
     assert COOKIE not in client.cookies
     client.cookies[COOKIE] = stolen
@@ -265,7 +265,7 @@ def test_a_sign_in_makes_a_new_session_and_ignores_an_existing_cookie(by_passwor
     first = client.cookies[COOKIE]
     assert sign_in_again(by_password, client) != first
     [session] = by_password.staff_sessions.sessions.sessions("dana")
-    assert session.session_id in client.cookies[COOKIE], "the one before is over"
+    assert session.session_id in client.cookies[COOKIE], "the one before has ended"
     planted = by_password.visit()
     planted.cookies[COOKIE] = "planted.by-somebody.else"
     assert sign_in_again(by_password, planted) not in ("planted.by-somebody.else", first)
@@ -589,7 +589,7 @@ def test_hostile_text_is_shown_as_plain_text(by_password: GatedSite) -> None:
 def test_a_trusted_proxy_signs_in_and_its_groups_give_the_first_role(by_proxy: GatedSite) -> None:
     client = by_proxy.visit()
     said = {"X-Forwarded-Email": "Eve@Example.com", "X-Groups": "desk, all", "X-Forwarded-For": "203.0.113.9"}
-    assert client.get("/").status_code == 403, "the proxy names nobody"
+    assert client.get("/").status_code == 403, "the proxy names no one"
     assert client.get("/", headers=said).status_code == 401, "a session begins with a page"
     answer = client.get("/", headers=said | PAGE)
     assert answer.text == "inside /"

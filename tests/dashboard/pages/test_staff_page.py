@@ -84,9 +84,7 @@ def test_the_search_finds_a_name_as_it_is_stored(team: AppTest, presence: Presen
     assert [name for name, *_ in members(team)] == ["weiß@example.com"]
 
 
-def test_a_demoted_admin_changes_nobodys_role(
-    team: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_demoted_admin_changes_no_role(team: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch) -> None:
     tick_member(team, 0)
     team.selectbox(key="role-alex-support").select("admin").run()
     monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "support")

@@ -487,7 +487,7 @@ def test_a_declared_attribute_is_a_filter_and_a_column(
         ({"login": "..9999-12-31T23:59-12:00"}, "`login` cannot have this value."),
         ({"login": "2026-02-01T12:00Z..2026-01-31T12:00Z"}, texts.TIME_BACKWARDS),
         ({"device": "x" * 65}, texts.link_value("`device`", "")),
-        ({"flag": "odd"}, texts.link_value("`flag`", texts.FLAG_MALFORMED)),
+        ({"flag": "odd"}, texts.link_value("`flag`", texts.flag_malformed(", ".join(session_query.FLAGS)))),
         ({"sort": "name"}, texts.link_value("`sort`", texts.SORT_MALFORMED)),
         ({"inside": "ordan"}, texts.link_value("`inside`", texts.LINK_INSIDE)),
     ],

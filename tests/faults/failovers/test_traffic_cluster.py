@@ -166,7 +166,7 @@ def test_while_slots_move_and_a_master_dies_callers_get_only_true_results(tmp_pa
             lost.kill()
             cluster.wait_ok()
             served = ann.served, ben.served
-            wait_for("callers to recover by themselves", lambda: p.login("a-2", device="phone"))
+            wait_for("callers to recover", lambda: p.login("a-2", device="phone"))
             wait_for("traffic", lambda: ann.served > served[0] + 50 and ben.served > served[1] + 50)
         assert (ann.wrong, ben.wrong) == ([], [])
         assert ann.errors + ben.errors > 0

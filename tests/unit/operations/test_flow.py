@@ -150,7 +150,7 @@ def test_a_login_that_is_tried_again_in_vain_is_not_a_plain_failure_for_others(
     begun = _replies(bed.raw, next(op))
     refused = _replies(bed.raw, op.send(begun))
     [read] = op.send(refused)
-    assert read.repeatable, "it looks for sessions of ada's that are over"
+    assert read.repeatable, "it looks for ended sessions of ada"
     with pytest.raises(OutcomeUnknown):
         op.throw(Unavailable("It is away."))
     assert p.counts().sessions == 2

@@ -196,7 +196,7 @@ def test_what_the_readme_shows_runs_as_it_is_printed(fresh: Bed) -> None:
         presence.kick("user-9", by="sam@support", reason="test", message="Please sign in again.")
         request = Request({"type": "http", "headers": [(b"cookie", f"session={again.token}".encode())]})
         assert site["answer"](request) == "Please sign in again."
-        assert "revoke_before" not in tools, "whoever pastes the block must not sign out everyone"
+        assert "revoke_before" not in tools, "pasting the block must not sign out everyone"
 
 
 @pytest.mark.parametrize("document", [*RUN_HERE, *RUN_ELSEWHERE])

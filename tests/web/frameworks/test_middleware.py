@@ -470,7 +470,7 @@ def test_each_route_decides_what_happens_while_redis_is_down(server: Server, awa
     assert site.ask("/feed").status == 401, "who brings nothing needs no Redis to be refused"
     assert watching.ask(**brought("cookie", known)).body == b"nobody"
     now[0] += 31
-    assert ask("/read/page", known).status == 503, "grace is over"
+    assert ask("/read/page", known).status == 503, "grace has ended"
     server.restart()
     wait_for("the breaker to close", lambda: ask("/", known).status == 200)
     assert ask("/", stranger).status == 200

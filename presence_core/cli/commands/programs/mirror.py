@@ -93,7 +93,7 @@ def _store(args: argparse.Namespace) -> Store:
 
 
 def _refuse_cached_db(site: SiteStore, store: Store) -> None:
-    """Where the keys beside those that are wanted are of a store that is refused, say so."""
+    """Refuse a store in which Django also keeps the sessions of cached_db. Looks at up to 10,000 keys."""
     if store.name != "django":
         return
     other = BY_NAME["django-cached-db"]

@@ -5,7 +5,6 @@
 -- network, so that 'o' has at most 64 bytes. After REACH seconds a plane can be anywhere, and it is not kept.
 -- include: login/distance
 -- include: failures
-local NEW_DEVICE, ON_BEHALF, DISTANT, AFTER_FAILURES = 1, 2, 4, 16
 local MAX_DEVICES = 50
 local KEY_OVERLAP = 60000
 
@@ -76,22 +75,22 @@ end
 local function note_odd(k, policy, odd, new, before, is_imported)
   local flags, found = before and string.byte(before) or 0, {}
   if odd.devices and odd.keep > 0 and note_device(odd, new.login) and not is_imported then
-    flags = bit.bor(flags, NEW_DEVICE)
+    flags = bit.bor(flags, FLAG_NEW_DEVICE)
     found[1] = 'new_device'
   end
   local last = odd.place and not new.is_repeat and not is_imported and note_place(odd, new.login)
   if last then
-    flags = bit.bor(flags, DISTANT)
+    flags = bit.bor(flags, FLAG_DISTANT)
     found[#found + 1] = 'distant'
   end
   if odd.guesses >= MANY then
-    flags = bit.bor(flags, AFTER_FAILURES)
+    flags = bit.bor(flags, FLAG_AFTER_FAILURES)
     found[#found + 1] = 'after_failures'
   end
   for _, kind in ipairs(found) do
     redis.call('HINCRBY', k.totals, kind, 1)
     redis.call('XADD', k.events, 'MAXLEN', '~', policy.events, '*', 'k', kind, 'r', new.ref, 'a', ms(new.login))
   end
-  if odd.by then flags = bit.bor(flags, ON_BEHALF) end
+  if odd.by then flags = bit.bor(flags, FLAG_ON_BEHALF) end
   return flags > 0 and string.char(flags) .. (odd.by or last or before and string.sub(before, 2) or '') or ''
 end

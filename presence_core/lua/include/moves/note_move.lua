@@ -3,7 +3,6 @@
 -- 'distant' if no plane flies so fast, or ''; its place (4 to 8), network, os and browser before; the same after (12 to
 -- 19); 20 how many moves it has had; 21 the countries to which it has moved; 22 the families, as digests.
 -- include: login/distance
-local ON_BEHALF, DISTANT = 2, 4
 local MOST_MOVES = 50 -- of one session that are reported: no visitor can fill the events
 
 local function lines_of(packed)
@@ -70,8 +69,8 @@ end
 -- Flag and report a move. A key of a foreign type, or a command that is not permitted, turns no visitor away.
 local function report_move(k, now, ref, row, is_distant_move, max_events)
   local odd = row[R.odd] or '\0'
-  local flags = bit.bor(string.byte(odd), MOVED)
-  if is_distant_move and bit.band(flags, ON_BEHALF) == 0 then flags = bit.bor(flags, DISTANT) end
+  local flags = bit.bor(string.byte(odd), FLAG_MOVED)
+  if is_distant_move and bit.band(flags, FLAG_ON_BEHALF) == 0 then flags = bit.bor(flags, FLAG_DISTANT) end
   row[R.odd] = string.char(flags) .. string.sub(odd, 2)
   redis.call('HSET', k.record, 'o', row[R.odd])
   redis.pcall('HINCRBY', k.totals, 'moved', 1)

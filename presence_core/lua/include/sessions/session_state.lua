@@ -3,7 +3,6 @@
 -- include: read_derived
 local UNKNOWN, LIVE, ENDED, NO_RECORD = 0, 1, 2, 3
 local SIGN_IN_REQUIRED, AUTHENTICATION_TOO_OLD, OLD_SECRET = 4, 5, 6 -- live, but this request is refused
-local OLD_TOKEN, MOVED = 8, 32 -- flags of field 'o': a secret was used after its grace; the session has moved
 
 -- What a session is now. Returns:
 --   state   NO_RECORD: the lists name it, but there is no record
@@ -15,7 +14,7 @@ local function state_of(now, sessions, closing, meta, ref, record)
   local listed = redis.call('ZSCORE', sessions, ref)
   if not is_intact(row[R.seen], row[R.core]) then return listed and NO_RECORD or UNKNOWN, {} end
   local odd = row[R.odd]
-  if row[R.last_ip] and row[R.place] or odd and bit.band(string.byte(odd) or 0, MOVED) > 0 then
+  if row[R.last_ip] and row[R.place] or odd and bit.band(string.byte(odd) or 0, FLAG_MOVED) > 0 then
     row[R.declared], row[R.move] = false, read_derived('HGET', record, 'w')
   end
   if row[R.end_reason] then

@@ -13,7 +13,7 @@ local function find_former(now, state, record, row, digest)
       local at = 24 * place - 15
       if same_digest(former, at, digest) then
         if now < struct.unpack('>I8', former, at + 16) then return place end
-        local is_noted = bit.band(string.byte(row[R.odd] or '\0'), OLD_TOKEN) > 0
+        local is_noted = bit.band(string.byte(row[R.odd] or '\0'), FLAG_OLD_TOKEN) > 0
         return nil, {state == LIVE and not is_noted and OLD_SECRET or UNKNOWN}
       end
     end

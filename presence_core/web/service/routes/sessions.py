@@ -39,7 +39,7 @@ def _begun(login: Login) -> dict[str, Any]:
 @router.post("/failed-logins", status_code=204, dependencies=[Recorder])
 async def login_failed(body: schemas.FailureBody, presence: Client) -> None:
     """Record a sign-in that the site refused: a wrong password, a second factor, an unknown or locked account. A text
-    that is no uid of a known person is kept as a digest. The response is the same whoever it was."""
+    that is no uid of a known person is kept as a digest. The response does not show whether the person exists."""
     await presence.login_failed(**dict(body))
 
 

@@ -36,12 +36,12 @@ class AddressLimiter:
 
     def check(self, ip: str | None) -> None:
         """Count this request. Raises HTTPException 429 if there were too many."""
-        if not self._limiter.hit(self._limit, network_of(ip)):
+        if not self._limiter.hit(self._limit, limited_network(ip)):
             headers = {"Retry-After": str(self._limit.get_expiry())}
             raise HTTPException(429, "Too many requests from this address.", headers)
 
 
-def network_of(ip: str | None) -> str:
+def limited_network(ip: str | None) -> str:
     """The address, or its /64 network: with IPv6 a site's visitor has all addresses of it."""
     if ip is None or ":" not in ip:
         return ip or ""

@@ -19,7 +19,7 @@ from presence_core.web.cookies import read_cookie, set_cookie_header
 from presence_core.web.middleware.request_tokens import RequestTokens, read_tokens
 from presence_core.web.service.json_format import json_response
 from presence_core.web.service.metrics import Meters
-from presence_core.web.service.site_pages.access import AddressLimiter, check_origin, network_of
+from presence_core.web.service.site_pages.access import AddressLimiter, check_origin, limited_network
 from presence_core.web.service.site_pages.new_visitors import NewVisitors
 from presence_core.web.service.site_pages.options import Pages
 
@@ -104,7 +104,7 @@ def _as_counted(request: Request, caller: PageCaller) -> PageCaller:
     if is_crawler(agent):
         return replace(caller, is_new=False, not_counted="bot")
     new_visitors: NewVisitors = request.app.state.new_visitors
-    source = request.url.path, network_of(caller.ip), agent
+    source = request.url.path, limited_network(caller.ip), agent
     if not caller.is_new:
         new_visitors.came_back(source, caller.cookie)
         return caller
