@@ -63,7 +63,7 @@ class SessionsMethods(Client):
         ``Settings.max_sessions``. It holds for this login alone: pass it at every login of such an account.
 
         expires_at: aware datetime or Unix seconds: when the identity provider ends the session, as its claim
-        ``session_expiry`` says. The session lives no longer (up to a second less), whatever its timeouts are, and
+        ``session_expiry`` says. The session lives no longer (up to a second less), with any timeouts, and
         nothing moves that: neither use nor ``change_timeouts``. The cause of its end is "idp". idp: where the user has
         signed in, ``{"iss": issuer, "sub": subject, "sid": session}`` of the ID token, ``sub`` or ``sid`` or both, up
         to 255 bytes each. The provider can end the session by that: docs/use/identity_provider.md.

@@ -72,7 +72,7 @@ class _PlaceFile:
         try:
             self._version = _version_of(path)
             self._reader = _open(path)
-        except Exception as error:  # whatever a hostile file makes the reader raise
+        except Exception as error:  # a hostile file can make the reader raise anything
             rule = f"must name MaxMind DB files that can be read: {path} cannot ({_why(error)})"
             raise InvalidArgument("place_file", rule) from None
         self._is_sound = True

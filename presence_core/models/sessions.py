@@ -108,7 +108,7 @@ _HALF_CHARACTER: Final = re.compile("[\ud800-\udfff]")
 def attributes_of(raw: bytes | None) -> dict[str, Any]:
     """The site's own fields; empty if they are not JSON, or nested deeper than a login may give them.
 
-    Another program may have written them. Whatever they are, each reader can pass the result on as JSON.
+    Another program may have written them. Each reader can pass the result on as JSON.
     """
     if not raw or is_too_deep(raw):
         return {}

@@ -178,7 +178,7 @@ class Job:
 
     @property
     def done(self) -> bool:
-        """Whether it has ended, in whatever state."""
+        """Whether it has ended, in any state."""
         return self.state not in ("running", "paused")
 
     @classmethod

@@ -107,7 +107,7 @@ class _Denied(NamedTuple):
 def _deny(ctx: Context, denied: _Denied, block_for: str) -> Op[None]:
     """End the session if it lives, and require a new sign-in from the others.
 
-    A session that has ended changes nothing else: whoever began it may have signed in again since.
+    A session that has ended changes nothing else: its visitor may have signed in again since.
     """
     uid, sid = denied.uid, denied.session_id
     yield from _forget_device(ctx, denied)

@@ -27,7 +27,7 @@ DAY: Final = 86_400_000
 
 
 class Limits(NamedTuple):
-    """What a sender was told."""
+    """The limits that a sender was given."""
 
     per_day: int  #: notices that a user gets in a day
     give_up: int  #: seconds after which a notice that waits is dropped

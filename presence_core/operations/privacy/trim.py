@@ -16,7 +16,7 @@ BATCH: Final = 200
 
 class Trimming:
     """One run over the users of all shards, online and offline, a part at a step. A client whose settings keep no
-    history removes only the cities: what another one has written lapses by itself."""
+    history removes only the cities: what another one has written expires by TTL."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx

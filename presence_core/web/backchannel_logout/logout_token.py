@@ -94,7 +94,7 @@ def verify(token: Unverified, issuer: Issuer, key: Any, now: float) -> LogoutTok
     try:
         payload = jws.deserialize_compact(token.text, key, algorithms=list(issuer.algorithms)).payload
         claims = json.loads(payload)
-    except Exception:  # whatever fails here, the token is not verified
+    except Exception:  # with any failure here the token is not verified
         raise WrongSignature("is not signed by a key of its issuer") from None
     if not isinstance(claims, dict) or claims.get("iss") != issuer.issuer:
         _refuse("has another issuer")

@@ -1,4 +1,4 @@
-"""The kinds of events that a user is told of: a row for each, with its sentence."""
+"""The kinds of events that a user gets mails about: a row for each, with its sentence."""
 
 from __future__ import annotations
 

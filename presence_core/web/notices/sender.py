@@ -114,12 +114,12 @@ class NoticeSender:
         self._limits = Limits(check.whole("per_day", per_day, 1, 20), give_up, seconds)
         self._interval = check.duration("interval", interval, 0.01, 60)
         self._counts: Counter[str] = Counter()
-        self._unfinished: list[tuple[Notice, str, str, int]] = []  # what Redis could not be told yet
+        self._unfinished: list[tuple[Notice, str, str, int]] = []  # outcomes that could not be stored yet
         self._cursor = ""
         self._failure: str | None = None  # why nothing can be sent
         self._not_taken = 0  # mails in a row
         self._has_sent = False
-        self._sent_since_turn = False  # and Redis has not been told yet
+        self._sent_since_turn = False  # and that is not stored yet
         self._tries: dict[str, int] = {}  # of notices that were not taken
         self._unreadable: dict[str, bool] = {}  # users whose notices are another program's
         self._done: dict[str, str] = {}  # the states of notices that are never sent again
@@ -359,7 +359,7 @@ class NoticeSender:
 
 
 def check_kinds(kinds: object) -> frozenset[EventKind]:
-    """Kinds of events that users can be told of. Raises InvalidArgument."""
+    """Kinds of events that users can get mails about. Raises InvalidArgument."""
     chosen = () if isinstance(kinds, str) or not isinstance(kinds, Iterable) else tuple(kinds)
     if not chosen or not all(kind in KINDS for kind in chosen):
         raise InvalidArgument("kinds", "must be some of " + ", ".join(KINDS), "not_a_choice")

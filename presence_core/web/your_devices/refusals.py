@@ -63,7 +63,7 @@ def no_such_device(t: NullTranslations) -> Refusal:
 
 
 def useless_link(t: NullTranslations) -> Refusal:
-    """The answer to each link of a notice that opens nothing, whatever the reason is."""
+    """The answer to each link of a notice that opens nothing, for any reason."""
     sentence = t.gettext(
         "It was used already, is too old, or the device has been signed out. See your devices, and change your "
         "password if you do not know one of them."

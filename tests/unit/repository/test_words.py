@@ -1,4 +1,4 @@
-"""The dashboard, tests and benchmarks use plain words: their names, docstrings and comments avoid a list of words."""
+"""Library, dashboard, tests and benchmarks use plain words: their names, docstrings and comments avoid a list of words."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def _found(path: Path) -> Iterator[str]:
 
 FOLDERS = sorted(
     path
-    for path in [CHECKOUT / "benchmarks", CHECKOUT / "presence_dashboard", *(CHECKOUT / "tests").iterdir()]
+    for path in [*(CHECKOUT / name for name in ("benchmarks", "presence_core", "presence_dashboard")), *(CHECKOUT / "tests").iterdir()]
     if path.is_dir() and path.name != "__pycache__"
 )
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_the_dashboard_tests_and_benchmarks_use_plain_words(folder: Path) -> None:
+def test_the_product_its_tests_and_benchmarks_use_plain_words(folder: Path) -> None:
     paths = [path for path in sorted(folder.rglob("*.py")) if path != Path(__file__)]
     assert [line for path in paths for line in _found(path)] == []

@@ -42,7 +42,7 @@ async def _with_warning(presence: AsyncPresence, job: Job, status: int = 200) ->
     """The job; with a warning, if no worker leads that would run it."""
     warning = None
     if job.state == "running":
-        with contextlib.suppress(PresenceError):  # the job is there, whatever is known of a worker
+        with contextlib.suppress(PresenceError):  # the job is there, also if no worker is known
             worker = await presence.worker_status()
             warning = (worker.paused or None) if worker is not None and worker.alive else NO_RUNNER
     return json_response(to_plain(job) | {"warning": warning}, status)
