@@ -60,7 +60,7 @@ class Config:
     role_header: str = ""  #: PRESENCE_PROXY_ROLE_HEADER: in mode proxy, the header with the groups
     roles: tuple[tuple[str, Role], ...] = ()  #: PRESENCE_ROLE_MAP: group → role, such as ops=admin,team=support
     default_role: Role | None = None  #: PRESENCE_DEFAULT_ROLE: role of staff without a mapped group; default: refused
-    name_claim: str = ""  #: PRESENCE_OIDC_NAME_CLAIM: claim with the staff name; default: the email, or sub
+    name_claim: str = ""  #: PRESENCE_OIDC_NAME_CLAIM: claim with the staff name; default: the verified email, or sub
     role_claim: str = ""  #: PRESENCE_OIDC_ROLE_CLAIM: claim with the groups
     admins: frozenset[str] = frozenset()  #: PRESENCE_OIDC_ADMINS: names that begin as admin
     language: str = ""

@@ -94,7 +94,8 @@ def check_oidc() -> None:
     except OSError:  # no file, or one that cannot be read or parsed
         auth = None
     if lacking := [key for key in _OIDC_KEYS if not isinstance(auth, Mapping) or not auth.get(key)]:
-        raise InvalidArgument("secrets.toml", f"must have a table [auth] with {', '.join(lacking)}: docs/run/access.md")
+        rule = f"must have a table [auth] with {', '.join(lacking)}: docs/run/sign_in.md"
+        raise InvalidArgument("secrets.toml", rule)
 
 
 def _require_redis() -> None:
