@@ -1,4 +1,4 @@
-"""Library, dashboard, tests and benchmarks use plain words: their names, docstrings and comments avoid a list of words."""
+"""Library, dashboard, tests and benchmarks use plain words: names, docstrings and comments avoid a list of words."""
 
 from __future__ import annotations
 
@@ -60,7 +60,10 @@ def _found(path: Path) -> Iterator[str]:
 
 FOLDERS = sorted(
     path
-    for path in [*(CHECKOUT / name for name in ("benchmarks", "presence_core", "presence_dashboard")), *(CHECKOUT / "tests").iterdir()]
+    for path in [
+        *(CHECKOUT / name for name in ("benchmarks", "presence_core", "presence_dashboard")),
+        *(CHECKOUT / "tests").iterdir(),
+    ]
     if path.is_dir() and path.name != "__pycache__"
 )
 
