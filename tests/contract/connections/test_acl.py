@@ -430,9 +430,9 @@ def test_a_dashboard_with_a_sign_in_needs_only_the_documented_additional_rights(
         bed.raw.execute_command("ACL", "SETUSER", "presence-support", selector)
         login = sign_ins.login("root", app="dashboard")
         assert sign_ins.validate(login.token)
-        assert sign_ins.reauthenticated(login.token)
+        assert sign_ins.reauthenticated(login.token).session.uid == "root"
         assert support.seed_staff("root", "admin", by="sign-in").role == "admin"
-        assert support.set_staff("dana", "support", by="root")
+        assert support.set_staff("dana", "support", by="root").role == "support"
         assert support.remove_staff("dana", by="root")
         assert sign_ins.logout("root", login.session.session_id)
 
