@@ -435,6 +435,7 @@ def test_a_dashboard_with_a_sign_in_needs_only_the_documented_additional_rights(
         assert support.set_staff("dana", "support", by="root").role == "support"
         assert support.remove_staff("dana", by="root")
         assert sign_ins.logout("root", login.session.session_id)
+        assert not sign_ins.sweep(limit=100).expired
 
 
 NOBODYS = [
