@@ -418,6 +418,28 @@ def test_a_dashboard_supporter_can_end_sessions_but_begin_none(bed: Bed) -> None
     )
 
 
+@on("valkey-sync", "redis7-sync")
+def test_a_dashboard_with_a_sign_in_needs_only_the_documented_additional_rights(bed: Bed) -> None:
+    support = _as(bed, "support")
+    settings = Settings(namespace=f"{bed.namespace}-staff", timeout=PATIENT)
+    path = bed.raw.connection_pool.connection_kwargs["path"]
+    with Presence.from_url(f"unix://presence-support:s3cret@{path}", settings) as sign_ins:
+        for call in (lambda: sign_ins.login("root"), lambda: support.seed_staff("root", "admin", by="sign-in")):
+            with pytest.raises(Unavailable, match=r"docs/run/acl\.md lists"):
+                call()
+        [more] = re.findall(r"with a \[sign-in\].*?`\(([^`]+) RIGHTS\)`", ACL_PAGE.read_text("utf-8"), re.DOTALL)
+        selector = f"({more.replace('{online', '{' + bed.namespace)} {' '.join(_rights())})"
+        bed.raw.execute_command("ACL", "SETUSER", "presence-support", selector)
+        login = sign_ins.login("root", app="dashboard")
+        assert sign_ins.validate(login.token)
+        assert sign_ins.reauthenticated(login.token).session.uid == "root"
+        assert support.seed_staff("root", "admin", by="sign-in").role == "admin"
+        assert support.set_staff("dana", "support", by="root").role == "support"
+        assert support.remove_staff("dana", by="root")
+        assert sign_ins.logout("root", login.session.session_id)
+        assert not sign_ins.sweep(limit=100).expired
+
+
 NOBODYS = [
     "KEYS *", "SCAN 0", "RANDOMKEY", "DBSIZE", "FLUSHALL", "FLUSHDB", "SWAPDB 0 1", "CONFIG GET *",
     "CONFIG SET maxmemory 1", "DEBUG SLEEP 0", "SHUTDOWN NOSAVE", "SAVE", "BGREWRITEAOF", "REPLICAOF NO ONE",

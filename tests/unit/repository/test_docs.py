@@ -280,6 +280,13 @@ def test_commands_and_their_options_are_those_of_the_parser(document: str) -> No
                 continue
             given = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
             wrong += [f"presence {words[0]} {option}" for option in given - options(known[words[0]]) - {"--help"}]
+            if len(words) > 1 and "--help" not in given:  # more than the command's name: it can be typed as it stands
+                needed = [
+                    action.option_strings[-1]
+                    for action in known[words[0]]._actions
+                    if action.required and action.option_strings
+                ]
+                wrong += [f"presence {' '.join(words)}: without {option}" for option in needed if option not in given]
     assert not wrong
 
 
