@@ -239,8 +239,9 @@ class PublicEnd:
 
     @property
     def sentence(self) -> str:
-        """For the holder: staff's message, and the end of a block; empty if neither is there."""
-        return in_words(self.message, self.block)
+        """For the holder: staff's message and the end of a block, or that a later sign-in ended it; otherwise empty."""
+        later = "A later sign-in ended this session." if self.code == "replaced" else ""
+        return in_words(self.message, self.block) or later
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,7 +43,7 @@ def test_a_login_above_the_limit_ends_the_oldest_session(bed: Bed) -> None:
     ended = p.validate(logins[0].token).ended
     assert ended is not None
     assert (ended.reason, ended.cause, ended.replaced_by) == ("replaced", "limit", "session-3")
-    assert ended.public.code == "replaced"
+    assert (ended.public.code, ended.public.sentence) == ("replaced", "A later sign-in ended this session.")
     assert p.counts().totals["replaced"] == 2
     assert p.login("bob").replaced == [], "a limit is each user's own"
 
