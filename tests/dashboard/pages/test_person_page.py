@@ -420,6 +420,16 @@ def test_follow_shows_the_last_activity_without_a_refresh(app: AppTest, presence
     assert state.facts.sessions[0].last_seen > before
 
 
+def test_follow_shows_a_sign_in_that_has_just_failed(app: AppTest, presence: Presence) -> None:
+    presence.login("dana")
+    look_for(app, "dana")
+    for count, line in ((1, texts.failed("wrong_password", 1, "1")), (2, texts.failed("wrong_password", 2, "2"))):
+        presence.login_failed("dana", why="wrong_password", ip="192.0.2.7")
+        look_again("dana")
+        app.run()
+        assert line in said(app), count
+
+
 def test_a_page_is_not_followed_while_a_dialog_is_open(app: AppTest, presence: Presence) -> None:
     login = presence.login("dana")
     look_for(app, "dana")
