@@ -128,3 +128,22 @@ def test_who_must_not_see_addresses_sees_none_and_no_place_or_rule(
     assert set(table(app).column("rule")) == {"", HIDDEN}
     for text in (shown(app), shown(person(app, "kim"))):
         assert not [secret for secret in ("Lyon", "198.51.100", "192.0.2") if secret in text]
+
+
+def test_who_must_not_see_names_learns_of_no_typed_name_whether_it_failed(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "viewer")
+    monkeypatch.setenv("PRESENCE_DASHBOARD_MASK", "name,ip")
+    fail(presence)
+    presence.login_failed("ada@example.org", why="locked")
+    for typed in ("kim@example.org", "ada@example.org"):
+        page = shown(person(app, typed))
+        assert texts.FAILED_NO_ONE not in page
+        assert texts.FAILURE_WHYS["locked"] not in page
+    history(app)
+    for typed in ("kim@example.org", "ada@example.org"):
+        app.text_input(key="person").set_value(typed).run()
+        assert texts.HISTORY_NO_MATCH in shown(app)
+    app.text_input(key="person").set_value("ada").run()
+    assert table(app).column("uid") == ["ada"]

@@ -84,7 +84,8 @@ def page() -> None:
         settings = open_store().presence.settings
         longest = max(kept(settings).values())
         none = texts.person_none(name(cut(wanted, 60)), settings.people_kept // DAY, longest // DAY)
-        _failed_names(wanted, actor)
+        if by_name:
+            _failed_names(wanted, actor)
         _note("no-match", texts.PERSON_NONE_TITLE, none, wanted)
 
 
