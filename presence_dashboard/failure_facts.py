@@ -16,6 +16,8 @@ def address(failure: FailedLogin, actor: Actor) -> str | None:
     where = failure.place.words if failure.place else ""
     if (failure.ip or where) and "ip" in actor.masked:
         return HIDDEN
+    if where and failure.ip is None and failure.count > 1:  # of several addresses, only the place of the last is kept
+        return texts.failed_last_from(where)
     return f"{failure.ip} ({where})" if failure.ip and where else failure.ip or where or None
 
 

@@ -35,6 +35,7 @@ def provider(network: str | None, number: str | None) -> str:
 
 
 labelled: Final = Sentence("{label}: {value}")
+the_user: Final = Sentence("{by} (the user)")
 number_of_sessions: Final = Counted("{shown} session", "{shown} sessions")
 updated_ago: Final = Sentence("Updated {age} ago.")
 
