@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 
 import streamlit as st
 
-from presence_core import Ended, Origin, Session, SignIn
+from presence_core import Ended, Origin, Place, Session, SignIn
 from presence_core.schema.endings import PROVIDER_CAUSES
 from presence_dashboard import texts, ticket_links
 from presence_dashboard.components.record_table import Link
@@ -128,6 +128,14 @@ def place(record: Session | Ended | SignIn, actor: Actor) -> str | None:
     return _masked(record.place.words if record.place else "", actor)
 
 
+def origin(ip: str | None, place: Place | None, actor: Actor) -> str | None:
+    """Address and place in one: ``192.0.2.7 (Lyon, FR)``, masked as the address."""
+    where = place.words if place else ""
+    if (ip or where) and "ip" in actor.masked:
+        return HIDDEN
+    return f"{ip} ({where})" if ip and where else ip or where or None
+
+
 def provider(record: Session | Ended, actor: Actor) -> str | None:
     """The network of the address at login: its name and number."""
     found = record.place
@@ -236,6 +244,18 @@ def flag_names(record: Session | Ended) -> tuple[str, ...]:
         "on_behalf": record.on_behalf_by is not None,
     }
     return tuple(flag for flag, is_so in known.items() if is_so)
+
+
+def login_flags(record: Session | Ended | SignIn) -> list[str]:
+    """What was odd about the login of a session, in words: not what happened later."""
+    is_distant = record.distant and (isinstance(record, SignIn) or record.previous_login_at is not None)
+    known = {
+        "new_device": record.new_device,
+        "distant": is_distant,
+        "after_failures": record.after_failures,
+        "on_behalf": not isinstance(record, SignIn) and record.on_behalf_by is not None,
+    }
+    return [texts.FLAG_WORDS[flag] for flag, is_so in known.items() if is_so]
 
 
 def person_link(uid: str, called: str | None) -> Link:

@@ -62,6 +62,7 @@ def _end(session: Ended, actor: Actor) -> dict[str, str | datetime | None]:
         texts.LABEL_PLACE: session_facts.place(session, actor),
         texts.LABEL_NETWORK: session_facts.provider(session, actor),
         texts.LABEL_TIME_ZONE: session_facts.zone_words(session_facts.their_zone(session, actor)),
+        texts.LABEL_FLAGS: ", ".join(session_facts.flags(session)) or None,
         texts.LABEL_LOGIN: session.login_at,
         texts.LABEL_LOGIN_BEFORE: session_facts.login_before(session, actor),
         texts.LABEL_MOVED: session_facts.move(session, actor),

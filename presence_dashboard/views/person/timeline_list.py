@@ -135,7 +135,12 @@ def _details(event: TimelineEvent, actor: Actor) -> list[str]:
     if event.sign_in is not None:
         return _sign_in(event.sign_in, actor)
     if event.kind == "login" and first is not None:
-        return _one_line(session_facts.client(first), session_facts.app(first), session_facts.address(first, actor))
+        return _one_line(
+            session_facts.client(first),
+            session_facts.app(first),
+            session_facts.origin(first.ip, first.place, actor),
+            *session_facts.login_flags(first),
+        )
     ended = first if isinstance(first, Ended) else None
     ticket = _ticket(event)
     facts = {
@@ -149,12 +154,11 @@ def _details(event: TimelineEvent, actor: Actor) -> list[str]:
 
 
 def _sign_in(sign_in: SignIn, actor: Actor) -> list[str]:
-    flags = {"new_device": sign_in.new_device, "distant": sign_in.distant, "after_failures": sign_in.after_failures}
     return _one_line(
         session_facts.client(sign_in),
         session_facts.app(sign_in),
         session_facts.place(sign_in, actor),
-        *(texts.FLAG_WORDS[flag] for flag, is_so in flags.items() if is_so),
+        *session_facts.login_flags(sign_in),
     )
 
 
