@@ -271,7 +271,11 @@ def flags(record: Session | Ended) -> list[str]:
 
 def badges(record: Session | Ended) -> tuple[tuple[str, str], ...]:
     """The same for the narrow cells of a table: words of a badge, and its tooltip."""
-    short = {texts.FLAG_DISTANT: texts.FLAG_DISTANT_SHORT, texts.FLAG_MOVED: texts.FLAG_MOVED_SHORT}
+    short = {
+        texts.FLAG_DISTANT: texts.FLAG_DISTANT_SHORT,
+        texts.FLAG_MOVED: texts.FLAG_MOVED_SHORT,
+        texts.FLAG_AFTER_FAILURES: texts.FLAG_AFTER_FAILURES_SHORT,
+    }
     return tuple((short.get(flag, flag), flag) for flag in flags(record))
 
 

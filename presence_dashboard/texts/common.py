@@ -78,6 +78,7 @@ FLAG_OLD_TOKEN: Final = "Possibly copied"
 FLAG_SIGN_IN: Final = "Must sign in again"
 FLAG_DISTANT_SHORT: Final = "Far away"
 FLAG_MOVED_SHORT: Final = "Moved"
+FLAG_AFTER_FAILURES_SHORT: Final = "After failures"
 """On a badge, with the whole words as its tooltip."""
 FLAG_WORDS: Final = {
     "new_device": FLAG_NEW_DEVICE,
