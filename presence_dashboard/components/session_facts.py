@@ -271,12 +271,7 @@ def flags(record: Session | Ended) -> list[str]:
 
 def badges(record: Session | Ended) -> tuple[tuple[str, str], ...]:
     """The same for the narrow cells of a table: words of a badge, and its tooltip."""
-    short = {
-        texts.FLAG_DISTANT: texts.FLAG_DISTANT_SHORT,
-        texts.FLAG_MOVED: texts.FLAG_MOVED_SHORT,
-        texts.FLAG_AFTER_FAILURES: texts.FLAG_AFTER_FAILURES_SHORT,
-    }
-    return tuple((short.get(flag, flag), flag) for flag in flags(record))
+    return tuple((texts.FLAG_BADGES[flag], texts.FLAG_WORDS[flag]) for flag in flag_names(record))
 
 
 def device_cell(session: Session, *, with_address: bool = False) -> str:

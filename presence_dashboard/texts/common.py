@@ -89,6 +89,12 @@ FLAG_WORDS: Final = {
     "on_behalf": FLAG_ON_BEHALF,
     "sign_in_required": FLAG_SIGN_IN,
 }
+FLAG_BADGES: Final = FLAG_WORDS | {
+    "distant": FLAG_DISTANT_SHORT,
+    "after_failures": FLAG_AFTER_FAILURES_SHORT,
+    "moved": FLAG_MOVED_SHORT,
+}
+"""The same for the narrow cells of a table."""
 LABEL_ON_BEHALF_BY: Final = "Used by"
 LABEL_LOGIN: Final = "Login"
 LABEL_LAST_ACTIVE: Final = "Last active"
