@@ -13,10 +13,10 @@ from presence_dashboard.roles import HIDDEN, Actor
 
 def address(failure: FailedLogin, actor: Actor) -> str | None:
     """The address with its place, hidden if the actor may not see it."""
-    where = failure.place.words if failure.place else ""
-    if (failure.ip or where) and "ip" in actor.masked:
-        return HIDDEN
-    return f"{failure.ip} ({where})" if failure.ip and where else failure.ip or where or None
+    shown = session_facts.origin(failure.ip, failure.place, actor)
+    if shown and shown != HIDDEN and failure.ip is None and failure.count > 1:
+        return texts.failed_last_from(shown)  # of several addresses, only the place of the last is kept
+    return shown
 
 
 def typed(failure: FailedLogin) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
@@ -62,6 +63,16 @@ def code(text: str) -> str:
 def name(text: str) -> str:
     """Literal text in bold if it has no Markdown characters, like most names; otherwise as a code span."""
     return f"**{isolated(text)}**" if _TAME.fullmatch(text) and literal(text) == text else code(text)
+
+
+def short_name(text: str) -> str:
+    """The same, of at most 40 characters."""
+    return name(cut(text, 40))
+
+
+def author(by: str, uid: str | None, words: Callable[[str], str] = literal) -> str:
+    """Who did something to a user: staff, or the user, who has answered a notice. words: makes the text safe."""
+    return texts.the_user(words(by)) if by == uid else words(by)
 
 
 def cut(text: str, length: int) -> str:

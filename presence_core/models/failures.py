@@ -30,7 +30,7 @@ class FailedLogin:
     first_at: datetime
     at: datetime  #: the latest
     ip: str | None  #: as records have addresses; None: not known, or there were more than ten
-    place: Place | None = None  #: of the address
+    place: Place | None = None  #: of the address; of the latest failure, if the address is None
     app: str | None = None
     os: str | None = None
     browser: str | None = None

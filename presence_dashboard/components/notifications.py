@@ -17,7 +17,7 @@ from presence_dashboard.components.session_facts import ended_by, time_of_day
 from presence_dashboard.data.browser_tab import this_tab, zone
 from presence_dashboard.data.shared_reads import mirrors
 from presence_dashboard.error_sentences import REFUSALS, plain
-from presence_dashboard.format import cut, minute, name, since
+from presence_dashboard.format import author, cut, minute, name, short_name, since
 from presence_dashboard.roles import Denied, Right, SignedOut
 
 _KEY: Final = "notifications"
@@ -154,7 +154,8 @@ def block_result(person: str, block: Block) -> str:
 
 def block_summary(block: Block) -> str:
     """End, author and tickets of a block, safe for Markdown."""
-    return texts.block_summary(block_end(block), name(cut(block.by, 40)), map(ticket_links.markdown, block.tickets))
+    by = author(block.by, block.uid, short_name)
+    return texts.block_summary(block_end(block), by, map(ticket_links.markdown, block.tickets))
 
 
 def block_end(block: Block) -> str:

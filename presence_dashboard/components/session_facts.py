@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 
 import streamlit as st
 
-from presence_core import Ended, Origin, Session, SignIn
+from presence_core import Ended, Origin, Place, Session, SignIn
 from presence_core.schema.endings import PROVIDER_CAUSES
 from presence_core.schema.record import FLAGS
 from presence_dashboard import texts, ticket_links
@@ -129,6 +129,14 @@ def place(record: Session | Ended | SignIn, actor: Actor) -> str | None:
     return _masked(record.place.words if record.place else "", actor)
 
 
+def origin(ip: str | None, place: Place | None, actor: Actor) -> str | None:
+    """Address and place in one: ``192.0.2.7 (Lyon, FR)``, masked as the address."""
+    where = place.words if place else ""
+    if (ip or where) and "ip" in actor.masked:
+        return HIDDEN
+    return f"{ip} ({where})" if ip and where else ip or where or None
+
+
 def provider(record: Session | Ended, actor: Actor) -> str | None:
     """The network of the address at login: its name and number."""
     found = record.place
@@ -239,15 +247,22 @@ def person_link(uid: str, called: str | None) -> Link:
     return Link(label, f"person?q={quote(uid, safe='')}")
 
 
-def flags(record: Session | Ended | SignIn) -> list[str]:
+def flags(record: Session | Ended) -> list[str]:
     """The same in words."""
     return [texts.FLAG_WORDS[flag] for flag in flag_names(record)]
 
 
+def login_flags(record: Session | Ended | SignIn) -> list[str]:
+    """What was odd about the login of a session, in words: not what happened later."""
+    later = {"moved", "old_token"}
+    if not isinstance(record, SignIn) and record.previous_login_at is None:
+        later.add("distant")  # since a move
+    return [texts.FLAG_WORDS[flag] for flag in flag_names(record) if flag not in later]
+
+
 def badges(record: Session | Ended) -> tuple[tuple[str, str], ...]:
     """The same for the narrow cells of a table: words of a badge, and its tooltip."""
-    short = {texts.FLAG_DISTANT: texts.FLAG_DISTANT_SHORT, texts.FLAG_MOVED: texts.FLAG_MOVED_SHORT}
-    return tuple((short.get(flag, flag), flag) for flag in flags(record))
+    return tuple((texts.FLAG_BADGES[flag], texts.FLAG_WORDS[flag]) for flag in flag_names(record))
 
 
 def device_cell(session: Session, *, with_address: bool = False) -> str:

@@ -159,6 +159,8 @@ def page_reader(view: HistoryView, store: Store, query: HistoryQuery, actor: Act
     def read_page(limit: int, cursor: str | None) -> Page[Any]:
         if view == "staff":
             return _staff(store, query, actor, limit, cursor)
+        if view == "failed":
+            return _failed(store, query, actor, limit, cursor)
         return _READERS[view](store, query, limit, cursor)
 
     return read_page
@@ -200,16 +202,23 @@ def _ended(store: Store, query: HistoryQuery, limit: int, cursor: str | None) ->
     return _filtered(read_page, matches, query.needs_scan, limit, cursor)
 
 
-def _failed(store: Store, query: HistoryQuery, limit: int, cursor: str | None) -> Page[FailedLogin]:
-    return store.presence.failed_logins(
-        query.person,
-        ip=query.ip,
-        why=cast("FailureWhy | None", query.why),
-        since=query.since,
-        until=query.until,
-        limit=limit,
-        cursor=cursor,
-    )
+def _failed(
+    store: Store, query: HistoryQuery, actor: Actor | None, limit: int, cursor: str | None
+) -> Page[FailedLogin]:
+    def read_page(limit: int, cursor: str | None) -> Page[FailedLogin]:
+        return store.presence.failed_logins(
+            query.person,
+            ip=query.ip,
+            why=cast("FailureWhy | None", query.why),
+            since=query.since,
+            until=query.until,
+            limit=limit,
+            cursor=cursor,
+        )
+
+    # A masked actor may not try out names: the text is an exact user ID.
+    is_exact = query.person is not None and actor is not None and bool(actor.masked)
+    return _filtered(read_page, lambda failure: failure.uid == query.person, is_exact, limit, cursor)
 
 
 def _blocks(store: Store, query: HistoryQuery, limit: int, cursor: str | None) -> Page[Block]:
@@ -262,7 +271,6 @@ def _filtered(
 
 _READERS: Final[Mapping[HistoryView, Callable[[Store, HistoryQuery, int, str | None], Page[Any]]]] = {
     "ended": _ended,
-    "failed": _failed,
     "blocks": _blocks,
     "jobs": _jobs,
 }

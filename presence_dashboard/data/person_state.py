@@ -7,6 +7,7 @@ sessions come last. Without Follow the data is read only on request.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -116,6 +117,7 @@ class PersonFacts:
     remarks: tuple[Remark, ...] = ()  #: of staff, newest first
     failures: tuple[FailedLogin, ...] = ()  #: sign-ins that failed, the latest first
     sign_ins: tuple[SignIn, ...] = ()  #: the sign-in history, newest first
+    acted_at: datetime | None = None  #: the latest audit entry
 
     @property
     def age(self) -> float:
@@ -140,7 +142,7 @@ class PersonFacts:
 
     @property
     def version(self) -> PersonVersion:
-        return version_of(self.sessions, self.block, self.remarks)
+        return version_of(self.sessions, self.block, self.remarks, _latest(self.failures), self.acted_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +152,12 @@ class PersonNow:
     sessions: tuple[Session, ...]
     block: Block | None
     remarks: tuple[Remark, ...]
+    failed_at: datetime | None  #: the latest sign-in that failed
+    acted_at: datetime | None
 
     @property
     def version(self) -> PersonVersion:
-        return version_of(self.sessions, self.block, self.remarks)
+        return version_of(self.sessions, self.block, self.remarks, self.failed_at, self.acted_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,14 +169,27 @@ class Card:
     has_ended: bool = False  #: it is not live any more
 
 
-PersonVersion = tuple[frozenset[tuple[str, datetime | None]], datetime | None, frozenset[str]]
-"""Refs of the live sessions, each with when a new sign-in was required, when the block changed, and the remarks. A page
-compares it to notice changes."""
+PersonVersion = tuple[
+    frozenset[tuple[str, datetime | None]], datetime | None, frozenset[str], datetime | None, datetime | None
+]
+"""Refs of the live sessions, each with when a new sign-in was required, when the block changed, the remarks, the latest
+sign-in that failed and the latest audit entry. A page compares it to notice changes."""
 
 
-def version_of(sessions: tuple[Session, ...], block: Block | None, remarks: tuple[Remark, ...]) -> PersonVersion:
+def version_of(
+    sessions: tuple[Session, ...],
+    block: Block | None,
+    remarks: tuple[Remark, ...],
+    failed_at: datetime | None,
+    acted_at: datetime | None,
+) -> PersonVersion:
     demands = frozenset((session.ref, session.sign_in_required_at) for session in sessions)
-    return demands, block.changed if block else None, frozenset(remark.id for remark in remarks)
+    return demands, block.changed if block else None, frozenset(remark.id for remark in remarks), failed_at, acted_at
+
+
+def _latest(events: Iterable[FailedLogin | AuditEntry]) -> datetime | None:
+    """When the first of these was; they are listed latest first."""
+    return next((event.at for event in events), None)
 
 
 @dataclass(slots=True)
@@ -246,7 +263,7 @@ class PersonState(TabState):
         self.facts = PersonFacts(
             person, tuple(sessions), tuple(ended), block, ended.as_of, time.monotonic(), ended.complete_since,
             tuple(presence.remarks(self.uid)), tuple(presence.failed_logins(self.uid, limit=100)),
-            tuple(presence.sign_ins(self.uid)),
+            tuple(presence.sign_ins(self.uid)), _latest(audit.items),
         )  # fmt: skip
         self.entries, self.cursor = audit.items, audit.next_cursor
 
@@ -282,10 +299,13 @@ class PersonState(TabState):
 
 
 def current_state(store: Store, uid: str, *, fresh: bool = False) -> Reading[PersonNow]:
-    """Sessions and block of a person, read once a tick for all tabs that show them."""
+    """What may change of a person, read once a tick for all tabs that show them."""
 
     def read(presence: Presence) -> PersonNow:
-        return PersonNow(tuple(presence.sessions(uid)), presence.blocked(uid), tuple(presence.remarks(uid)))
+        return PersonNow(
+            tuple(presence.sessions(uid)), presence.blocked(uid), tuple(presence.remarks(uid)),
+            _latest(presence.failed_logins(uid, limit=1)), _latest(presence.audit(uid=uid, limit=1)),
+        )  # fmt: skip
 
     return store.shared(("state", uid), read, fresh=fresh)
 

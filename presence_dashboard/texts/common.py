@@ -35,6 +35,7 @@ def provider(network: str | None, number: str | None) -> str:
 
 
 labelled: Final = Sentence("{label}: {value}")
+the_user: Final = Sentence("{by} (the user)")
 number_of_sessions: Final = Counted("{shown} session", "{shown} sessions")
 updated_ago: Final = Sentence("Updated {age} ago.")
 
@@ -77,6 +78,7 @@ FLAG_OLD_TOKEN: Final = "Possibly copied"
 FLAG_SIGN_IN: Final = "Must sign in again"
 FLAG_DISTANT_SHORT: Final = "Far away"
 FLAG_MOVED_SHORT: Final = "Moved"
+FLAG_AFTER_FAILURES_SHORT: Final = "After failures"
 """On a badge, with the whole words as its tooltip."""
 FLAG_WORDS: Final = {
     "new_device": FLAG_NEW_DEVICE,
@@ -87,6 +89,12 @@ FLAG_WORDS: Final = {
     "on_behalf": FLAG_ON_BEHALF,
     "sign_in_required": FLAG_SIGN_IN,
 }
+FLAG_BADGES: Final = FLAG_WORDS | {
+    "distant": FLAG_DISTANT_SHORT,
+    "after_failures": FLAG_AFTER_FAILURES_SHORT,
+    "moved": FLAG_MOVED_SHORT,
+}
+"""The same for the narrow cells of a table."""
 LABEL_ON_BEHALF_BY: Final = "Used by"
 LABEL_LOGIN: Final = "Login"
 LABEL_LAST_ACTIVE: Final = "Last active"

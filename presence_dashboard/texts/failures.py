@@ -14,7 +14,7 @@ FAILURE_WHYS: Final = {
     "unknown_name": "Unknown name",
     "locked": "Account locked",
     "other": "Refused by the site",
-    "blocked": "Blocked by staff",
+    "blocked": "Blocked",
     "block_rule": "Refused by a block rule",
     "limit": "Too many sessions",
     "device_limit": "Too many sessions on one device",
@@ -38,6 +38,7 @@ FAILED_IP_HINT: Final = "IP or network"
 FAILED_IP_MALFORMED: Final = "Use an IP address, or a network such as 192.0.2.0/24."
 failed_times: Final = Sentence(":red[:material/key_off:] {why}, {count} times")
 failed_once: Final = Sentence(":red[:material/key_off:] {why}")
+failed_last_from: Final = Sentence("latest from {where}")
 failed_since: Final = Sentence("first at {at}")
 failed_under: Final = Sentence("typed {typed}")
 failed_sign_ins_under: Final = Sentence("Failed sign-ins of {text}: {count}")

@@ -50,8 +50,10 @@ def live_alert(alert: Alert) -> str:
 
 def live_denied(count: int) -> str:
     return ngettext(
-        "**{count} user** said today or yesterday that a login was not theirs. History: “Denied by the user”.",
-        "**{count} users** said today or yesterday that a login was not theirs. History: “Denied by the user”.",
+        "**{count} user** said today or yesterday that a login was not theirs. "
+        "In History, choose “Denied by the user”.",
+        "**{count} users** said today or yesterday that a login was not theirs. "
+        "In History, choose “Denied by the user”.",
         count,
     ).format(count=number(count))
 

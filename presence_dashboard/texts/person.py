@@ -35,7 +35,6 @@ DID_YOU_MEAN: Final = "Did you mean"
 person_others: Final = Counted("{count} other person", "{count} other people")
 PERSON_NONE_TITLE: Final = "No one was found"
 person_none: Final = Sentence(
-    "There is no data about {wanted}.\n\n"
     "- The search compares words from their start. Try the first letters of the name, or the exact user ID.\n"
     "- Offline people are found for {offline_days} days. Ended sessions are kept for up to {kicked_days} days.\n"
     "- Staff actions are kept longer."

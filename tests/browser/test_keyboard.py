@@ -123,3 +123,17 @@ def test_the_next_tab_after_a_menu_is_opened_by_key_reaches_its_first_control(
         tab.page.keyboard.press("Escape")
         expect(menu).to_have_count(0)
         expect(button).to_be_focused()
+
+
+def test_no_fact_of_a_session_stops_the_tab_key(dashboard: Dashboard, open_tab: Open) -> None:
+    """Chromium stops at each part that scrolls, by a few hidden pixels, too."""
+    log_in(dashboard, 1)
+    tab = open_tab(path="/person?q=user00")
+    tab.shows = b"Person 00"
+    kick = tab.page.get_by_role("button", name=texts.PERSON_KICK_THIS)
+    expect(kick).to_be_visible()
+    tab.settle()
+    tab.page.get_by_role("button", name=texts.REFRESH).focus()
+    tab.page.keyboard.press("Tab")
+    expect(kick).to_be_focused()
+    tab.complaints[:] = [said for said in tab.complaints if "404" not in said]

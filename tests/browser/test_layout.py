@@ -93,6 +93,15 @@ def long_names(team: Team) -> Iterator[Team]:
     })  # fmt: skip
     for person in people:
         team.presence.login(**person)
+    flagged: dict[str, Any] = {
+        "uid": "guest0", "name": "Maximiliane Guest",
+        "user_agent": "Mozilla/5.0 (X11; Linux x86_64; rv:120.0) Gecko/20100101 Firefox/120.0",
+    }  # fmt: skip
+    team.presence.login(**flagged, device="Mac", device_id="device-mac")
+    for _ in range(5):
+        team.presence.login_failed("guest0", why="wrong_password")
+    token = team.presence.login(**flagged, device="Phone", device_id="device-phone", ip="192.0.2.7").token
+    assert team.presence.validate(token, ip="198.51.100.7", user_agent=people[-1]["user_agent"]).moved
     team.presence.kick("guest1", by="alexandra.admin", reason="Shared account", ticket="T-1", block_for=3_600)
     write_samples(team.presence, time.time() - 1800, [(30 + n % 7, 40 + n % 5, n // 50) for n in range(170)])
     asked = SessionFilter(text="Maximiliane " * 8, device="The laptop in the room next to the kitchen")

@@ -98,6 +98,18 @@ def test_the_live_page_counts_and_splits_them(app: AppTest, presence: Presence) 
     assert texts.LIVE_FAILED in [metric.label for metric in app.metric]
 
 
+def test_beyond_ten_addresses_the_place_is_that_of_the_latest(
+    app: AppTest, presence: Presence, server: Server, tmp_path: Path
+) -> None:
+    places = str(write_place_file(tmp_path / "places.mmdb"))
+    with Presence.from_url(server.url, Settings(place_file=places)) as placed:
+        for address in (*(f"203.0.113.{last}" for last in range(12)), "192.0.2.7"):
+            placed.login_failed("ada", why="locked", is_uid=True, ip=address)
+    page = shown(person(app, "ada"))
+    assert texts.failed("locked", 3, "3") in page
+    assert page.count(texts.failed_last_from("Lyon, FR")) == 1
+
+
 def test_every_reason_has_a_text() -> None:
     assert english.FAILURE_WHYS.keys() == {"", *(failure.why for failure in FAILURES)}
     assert HIDDEN not in english.FAILURE_WHYS.values()
@@ -128,3 +140,22 @@ def test_who_must_not_see_addresses_sees_none_and_no_place_or_rule(
     assert set(table(app).column("rule")) == {"", HIDDEN}
     for text in (shown(app), shown(person(app, "kim"))):
         assert not [secret for secret in ("Lyon", "198.51.100", "192.0.2") if secret in text]
+
+
+def test_who_must_not_see_names_learns_of_no_typed_name_whether_it_failed(
+    app: AppTest, presence: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRESENCE_DASHBOARD_ROLE", "viewer")
+    monkeypatch.setenv("PRESENCE_DASHBOARD_MASK", "name,ip")
+    fail(presence)
+    presence.login_failed("ada@example.org", why="locked")
+    for typed in ("kim@example.org", "ada@example.org"):
+        page = shown(person(app, typed))
+        assert texts.FAILED_NO_ONE not in page
+        assert texts.FAILURE_WHYS["locked"] not in page
+    history(app)
+    for typed in ("kim@example.org", "ada@example.org"):
+        app.text_input(key="person").set_value(typed).run()
+        assert texts.HISTORY_NO_MATCH in shown(app)
+    app.text_input(key="person").set_value("ada").run()
+    assert table(app).column("uid") == ["ada"]

@@ -21,7 +21,7 @@ from presence_core.scripts.calls import CHECKED, Op, call_of, checked_first, com
 from presence_core.scripts.notices import ANSWER_NOTICE
 
 REASON: Final = "This was not me"
-"""What the audit says of a sign-in that is required from the user's other sessions."""
+"""The reason of what "not_me" does: staff see it with the block, the end, and the sign-in of the other sessions."""
 
 LEASE: Final = 10_000
 """For so long, ms, an answer is reserved for the call that carries it out. If that breaks off, the user can answer
@@ -113,7 +113,7 @@ def _deny(ctx: Context, denied: _Denied, block_for: str) -> Op[None]:
     yield from _forget_device(ctx, denied)
     yield from _forget_place(ctx, denied)
     yield from require_sign_in(ctx, uid, None, by=uid, reason=REASON, message=None, ticket=None, keep=(sid,))
-    yield from kick_one(ctx, uid, sid, EndRequest("kicked", "denied", uid, block_for=block_for))
+    yield from kick_one(ctx, uid, sid, EndRequest("kicked", "denied", uid, note=REASON, block_for=block_for))
 
 
 def _forget_device(ctx: Context, denied: _Denied) -> Op[None]:

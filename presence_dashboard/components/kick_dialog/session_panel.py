@@ -13,7 +13,7 @@ from presence_dashboard.actions import kick_and_block
 from presence_dashboard.components import kick_dialog, session_facts
 from presence_dashboard.components.buttons import live_button, more_actions
 from presence_dashboard.data.store import open_store
-from presence_dashboard.format import cut, name
+from presence_dashboard.format import author, short_name
 from presence_dashboard.roles import HIDDEN, Actor
 
 
@@ -27,8 +27,8 @@ def session_panel(
     flags = "".join(f" :orange-badge[{flag}]" for flag in session_facts.flags(session))
     st.markdown(f"{session_facts.device(session, actor)}{newest}{flags}")
     if session.sign_in_required_at is not None:
-        at, by = session_facts.time_of_day(session.sign_in_required_at), demanded_by and name(cut(demanded_by, 40))
-        st.markdown(texts.must_sign_in(by, at))
+        by = demanded_by and author(demanded_by, session.uid, short_name)
+        st.markdown(texts.must_sign_in(by, session_facts.time_of_day(session.sign_in_required_at)))
     theirs = session_facts.their_zone(session, actor)
     session_facts.show_facts(
         {

@@ -24,6 +24,9 @@ MAX_END_PAGES: Final = 10
 
 _BULK_STEP: Final = "kick_where"
 
+_OF_USERS: Final = ("confirm_login", "deny_login", "require_sign_in")
+"""Actions that are the user's own where the user is their author: answers to notices."""
+
 
 @dataclass(frozen=True, slots=True)
 class BulkKick:
@@ -179,6 +182,8 @@ def _is_of(job: Job, ended: Ended) -> bool:
 def _rows(entries: Iterable[AuditEntry], bulk: Mapping[str, BulkKick]) -> Iterator[ReportRow]:
     """A row for each entry; the steps of a bulk kick by the staff member who started it are one row."""
     for entry in entries:
+        if entry.by == entry.uid and entry.action in _OF_USERS:
+            continue
         kick = bulk.get(job_id(entry) or "")
         if kick is None or entry.by != kick.job.by:
             yield ReportRow(entry, _sessions(entry))

@@ -22,7 +22,7 @@ from presence_dashboard.data.paged_list import PagedList, this_paged_list
 from presence_dashboard.data.shared_reads import names_of
 from presence_dashboard.data.store import Store, open_store
 from presence_dashboard.error_sentences import REFUSALS, plain
-from presence_dashboard.format import cut, literal, minute, name, number
+from presence_dashboard.format import author, cut, literal, minute, name, number
 from presence_dashboard.roles import HIDDEN, Actor
 from presence_dashboard.views.blocks import rule_form
 
@@ -176,7 +176,7 @@ def _people(store: Store, actor: Actor, generation: int) -> None:
             (Column("until", texts.LABEL_ENDS), [_end(block) for block in rows]),
             (Column("reason", texts.LABEL_REASON), [literal(block.reason) for block in rows]),
             (Column("ticket", texts.LABEL_TICKET, "link"), [ticket_link(block.ticket) for block in rows]),
-            (Column("by", texts.LABEL_BY), [literal(block.by) for block in rows]),
+            (Column("by", texts.LABEL_BY), [author(block.by, block.uid) for block in rows]),
             (Column("since", texts.BLOCKED_SINCE, "time"), [block.at for block in rows]),
         ],
         key="blocked-people",

@@ -34,7 +34,7 @@ from presence_dashboard.data.person_state import PersonMatches, find
 from presence_dashboard.data.shared_reads import names_of, now, shared
 from presence_dashboard.data.store import Reading, open_store
 from presence_dashboard.error_sentences import plain
-from presence_dashboard.format import literal, minute, number, outcome
+from presence_dashboard.format import author, literal, minute, number, outcome
 from presence_dashboard.language import gettext
 from presence_dashboard.roles import HIDDEN, Actor
 from presence_dashboard.texts import english
@@ -208,7 +208,10 @@ def _ended_rows(ends: Sequence[Ended], actor: Actor) -> dict[str, list[Cell]]:
         "when": [session.at for session in ends],
         "name": [_shown(session.name, "name", actor) for session in ends],
         "uid": [literal(session.uid) for session in ends],
-        "how": [texts.HISTORY_HOWS.get(session.reason, session.reason) for session in ends],
+        "how": [
+            texts.HISTORY_CAUSE_CHOICES.get(session.cause) or texts.HISTORY_HOWS.get(session.reason, session.reason)
+            for session in ends
+        ],
         "by": [literal(session.by or "") for session in ends],
         "reason": [_line(session.note) for session in ends],
         "ticket": [ticket_link(session.ticket) for session in ends],
@@ -237,7 +240,7 @@ def _block_rows(blocks: Sequence[Block], actor: Actor) -> dict[str, list[Cell]]:
         "name": _names([block.uid for block in blocks], actor),
         "uid": [literal(block.uid) for block in blocks],
         "until": [minute(block.until, zone()) if block.until else texts.HISTORY_OPEN_END for block in blocks],
-        "by": [literal(block.by) for block in blocks],
+        "by": [author(block.by, block.uid) for block in blocks],
         "reason": [_line(block.reason) for block in blocks],
         "ticket": [ticket_link(block.ticket) for block in blocks],
     }
@@ -272,7 +275,7 @@ def _failed_rows(failures: Sequence[FailedLogin], actor: Actor) -> dict[str, lis
 def _staff_rows(entries: Sequence[AuditEntry], actor: Actor) -> dict[str, list[Cell]]:
     return {
         "when": [entry.at for entry in entries],
-        "by": [literal(entry.by or "") for entry in entries],
+        "by": [author(entry.by or "", entry.uid) for entry in entries],
         "action": [literal(texts.act(entry.action)) for entry in entries],
         "name": _names([entry.uid for entry in entries], actor),
         "uid": [literal(entry.uid or "") for entry in entries],

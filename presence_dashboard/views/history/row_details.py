@@ -18,7 +18,7 @@ from presence_dashboard.data.browser_tab import this_tab, zone
 from presence_dashboard.data.shared_reads import names_of
 from presence_dashboard.data.store import open_store
 from presence_dashboard.error_sentences import REFUSALS, plain
-from presence_dashboard.format import minute, number, outcome
+from presence_dashboard.format import author, minute, number, outcome
 from presence_dashboard.roles import HIDDEN, Actor
 
 
@@ -62,6 +62,7 @@ def _end(session: Ended, actor: Actor) -> dict[str, str | datetime | None]:
         texts.LABEL_PLACE: session_facts.place(session, actor),
         texts.LABEL_NETWORK: session_facts.provider(session, actor),
         texts.LABEL_TIME_ZONE: session_facts.zone_words(session_facts.their_zone(session, actor)),
+        texts.LABEL_FLAGS: ", ".join(session_facts.flags(session)) or None,
         texts.LABEL_LOGIN: session.login_at,
         texts.LABEL_LOGIN_BEFORE: session_facts.login_before(session, actor),
         texts.LABEL_MOVED: session_facts.move(session, actor),
@@ -81,7 +82,7 @@ def _block(block: Block, actor: Actor) -> dict[str, str | datetime | None]:
         texts.LABEL_WHEN: block.at,
         texts.FACT_CHANGED: None if block.changed == block.at else block.changed,
         texts.FACT_UNTIL: minute(block.until, zone()) if block.until else texts.HISTORY_OPEN_END,
-        texts.LABEL_BY: block.by,
+        texts.LABEL_BY: author(block.by, block.uid, str),
         texts.LABEL_REASON: block.reason,
         texts.LABEL_MESSAGE: block.message,
         texts.LABEL_TICKET: block.ticket,
@@ -92,7 +93,7 @@ def _entry(entry: AuditEntry, actor: Actor) -> dict[str, str | datetime | None]:
     return {
         texts.LABEL_WHEN: entry.at,
         texts.LABEL_ACTION: texts.act(entry.action),
-        texts.LABEL_BY: entry.by,
+        texts.LABEL_BY: author(entry.by or "", entry.uid, str) or None,
         texts.LABEL_NAME: names_of([entry.uid], actor).get(entry.uid) if entry.uid else None,
         texts.LABEL_UID: entry.uid,
         texts.FACT_SESSION: entry.session_id,

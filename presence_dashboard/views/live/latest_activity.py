@@ -147,7 +147,7 @@ def event_words(item: Item, actor: Actor) -> str:
 
 def kick_words(record: Ended) -> str:
     """Who kicked and why, safe for Markdown."""
-    if record.by:
+    if record.by and record.cause != "denied":
         return texts.live_kicked(name(cut(record.by, 40)), _inert(record.note) if record.note else None)
     return _reason_and_cause(record)
 

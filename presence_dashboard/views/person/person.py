@@ -31,7 +31,7 @@ from presence_dashboard.data.person_state import (
 )
 from presence_dashboard.data.store import Reading, open_store
 from presence_dashboard.error_sentences import plain
-from presence_dashboard.format import code, cut, isolated, literal, name, number, span
+from presence_dashboard.format import author, code, cut, isolated, literal, name, number, short_name, span
 from presence_dashboard.format import outcome as entry_outcome
 from presence_dashboard.roles import Actor
 from presence_dashboard.views.person import privacy_menu, session_cards
@@ -83,8 +83,9 @@ def page() -> None:
     else:
         settings = open_store().presence.settings
         longest = max(kept(settings).values())
-        none = texts.person_none(name(cut(wanted, 60)), settings.people_kept // DAY, longest // DAY)
-        _failed_names(wanted, actor)
+        none = texts.person_none(settings.people_kept // DAY, longest // DAY)
+        if by_name:
+            _failed_names(wanted, actor)
         _note("no-match", texts.PERSON_NONE_TITLE, none, wanted)
 
 
@@ -178,7 +179,7 @@ def _blocked(facts: PersonFacts, actor: Actor) -> None:
             {
                 texts.LABEL_SINCE: block.at,
                 texts.FACT_CHANGED: None if block.changed == block.at else block.changed,
-                texts.LABEL_REASON: block.reason,
+                texts.LABEL_REASON: block.reason or None,
                 texts.LABEL_MESSAGE: block.message,
             },
         )
@@ -266,9 +267,9 @@ def _announce(state: PersonState, actor: Actor) -> None:
     for entry in reversed(news[:NAMED]):
         if entry.by is not None and entry.by != actor.name:
             outcome = isolated(entry_outcome(entry, zone())) or None
-            at = session_facts.time_of_day(entry.at)
+            by, at = author(entry.by, entry.uid, short_name), session_facts.time_of_day(entry.at)
             st.toast(
-                texts.colleague_acted(name(cut(entry.by, 40)), entry.action, outcome and code(outcome), at),
+                texts.colleague_acted(by, entry.action, outcome and code(outcome), at),
                 icon=":material/group:",
                 duration="long",
             )

@@ -11,7 +11,7 @@ import streamlit as st
 from presence_dashboard import texts
 from presence_dashboard.components import kick_dialog, session_facts
 from presence_dashboard.components.kick_dialog.session_panel import session_panel
-from presence_dashboard.components.pagination import with_details
+from presence_dashboard.components.pagination import FULL, with_details
 from presence_dashboard.components.record_table import Column, Row, record_table, ref_of
 from presence_dashboard.data.browser_tab import this_tab
 from presence_dashboard.data.person_state import Card, PersonFacts, PersonState
@@ -76,7 +76,8 @@ def _rows(person: PersonState, cards: list[Card], actor: Actor, draw: Callable[[
         on_pick=lambda: person.pick(ref_of(_KEY, "pick")),
         on_kick=kick if actor.may("kick") else None,
     )
-    with_details(_KEY, "full-sessions", table, None if picked is None else partial(draw, picked), person.pick)
+    box = "full-sessions" if len(shown) >= FULL else "few-sessions"
+    with_details(_KEY, box, table, None if picked is None else partial(draw, picked), person.pick)
     left = len(cards) - len(shown)
     if left:
         label = texts.person_more_cards(max(left - ROWS, 0), number(min(left, ROWS)), number(len(cards)))

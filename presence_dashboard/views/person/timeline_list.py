@@ -14,7 +14,7 @@ from presence_dashboard.data.browser_tab import this_tab, zone
 from presence_dashboard.data.person_state import PersonState
 from presence_dashboard.data.person_timeline import TimelineEvent, by_day
 from presence_dashboard.data.store import open_store
-from presence_dashboard.format import clock, cut, isolated, minute, name, number, outcome, span
+from presence_dashboard.format import author, clock, cut, isolated, minute, name, number, outcome, short_name, span
 from presence_dashboard.roles import Actor
 
 ROWS: Final = 25
@@ -92,7 +92,7 @@ def _headline(event: TimelineEvent, known: dict[str, Session | Ended], actor: Ac
     if isinstance(first, Ended):
         return _end(event, first, known, actor)
     entry = event.entry
-    by = name(cut((entry.by if entry else None) or texts.NO_VALUE, 60))
+    by = author((entry.by if entry else None) or texts.NO_VALUE, entry.uid if entry else None, short_name)
     action = entry.action if entry else texts.NO_VALUE
     happened = texts.happened_staff(action if action in texts.HISTORY_ACTS else name(cut(action, 60)), by)
     about = known.get(entry.session_id or "") if entry and action == "confirm_login" else None
@@ -135,7 +135,12 @@ def _details(event: TimelineEvent, actor: Actor) -> list[str]:
     if event.sign_in is not None:
         return _sign_in(event.sign_in, actor)
     if event.kind == "login" and first is not None:
-        return _one_line(session_facts.client(first), session_facts.app(first), session_facts.address(first, actor))
+        return _one_line(
+            session_facts.client(first),
+            session_facts.app(first),
+            session_facts.origin(first.ip, first.place, actor),
+            *session_facts.login_flags(first),
+        )
     ended = first if isinstance(first, Ended) else None
     ticket = _ticket(event)
     facts = {
@@ -153,7 +158,7 @@ def _sign_in(sign_in: SignIn, actor: Actor) -> list[str]:
         session_facts.client(sign_in),
         session_facts.app(sign_in),
         session_facts.place(sign_in, actor),
-        *session_facts.flags(sign_in),
+        *session_facts.login_flags(sign_in),
     )
 
 

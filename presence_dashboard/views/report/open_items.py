@@ -14,6 +14,7 @@ from presence_dashboard.data.history_query import filter_in_words
 from presence_dashboard.data.report.open_items import NEXT_SHIFT, OpenItems, read_open_items
 from presence_dashboard.data.shared_reads import now, shared, shown_names
 from presence_dashboard.data.store import open_store
+from presence_dashboard.format import author
 from presence_dashboard.roles import Actor
 
 KEEP = 14.5
@@ -51,7 +52,7 @@ def _blocks(found: OpenItems, names: dict[str, str]) -> None:
         {
             texts.FACT_UNTIL: [time_cell(block.until) for block in found.blocks if block.until],
             texts.LABEL_PERSON: [person_cell(block.uid, names.get(block.uid)) for block in found.blocks],
-            texts.LABEL_BY: [text_cell(block.by) for block in found.blocks],
+            texts.LABEL_BY: [author(block.by, block.uid, text_cell) for block in found.blocks],
             texts.LABEL_REASON: [text_cell(block.reason) for block in found.blocks],
             texts.LABEL_TICKET: [ticket_cell(block.ticket) for block in found.blocks],
         },

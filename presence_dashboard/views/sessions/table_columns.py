@@ -16,7 +16,7 @@ from presence_dashboard.components.record_table import Column, Marks, Row
 from presence_dashboard.components.session_facts import time_of_day
 from presence_dashboard.data.session_list import Rows, SessionList
 from presence_dashboard.data.session_query import ATTRIBUTE
-from presence_dashboard.format import cut, literal
+from presence_dashboard.format import author, cut, literal
 from presence_dashboard.language import gettext
 from presence_dashboard.roles import HIDDEN, Actor
 from presence_dashboard.texts import english
@@ -168,11 +168,10 @@ def _why(ended: Ended | None) -> str:
 
 
 def _blocked(block: Block | None) -> str:
-    return (
-        ""
-        if block is None
-        else texts.block_summary(notifications.block_end(block), literal(block.by), map(literal, block.tickets))
-    )
+    if block is None:
+        return ""
+    by = author(block.by, block.uid)
+    return texts.block_summary(notifications.block_end(block), by, map(literal, block.tickets))
 
 
 def _attribute_of(name: str) -> str:

@@ -223,7 +223,9 @@ def test_not_me_blocks_and_is_in_the_audit_also_if_the_session_has_ended(p: P) -
     session = p.login("ada").session
     p.logout("ada", session.session_id)
     assert p.answer_notice("ada", session.session_id, session.login_at, "not_me", until=4e9, block_for=60)
-    assert p.blocked("ada") is not None
+    block = p.blocked("ada")
+    assert block is not None
+    assert block.reason == answers.REASON
     assert [entry.action for entry in p.audit(uid="ada")] == ["deny_login", "require_sign_in"]
 
 

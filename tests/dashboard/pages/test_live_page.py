@@ -92,7 +92,7 @@ def test_users_who_denied_a_login_are_counted(app: AppTest, presence: Presence) 
         presence.answer_notice(session.uid, session.session_id, session.login_at, "not_me", until=time.time() + 60)
     opened(app)
     worker._leave()
-    text = "**2 users** said today or yesterday that a login was not theirs. History: “Denied by the user”."
+    text = "**2 users** said today or yesterday that a login was not theirs. In History, choose “Denied by the user”."
     assert [warning.value for warning in app.warning] == [text]
 
 
@@ -249,6 +249,13 @@ def test_the_feed_tells_who_came_and_who_went_and_why(app: AppTest, presence: Pr
     assert "kicked by **dana**: `**Shared** account`" in captions(app)
     assert texts.LIVE_ENDED["logout"] in captions(app)
     assert f"{texts.LIVE_LOGGED_IN} · `:red[Mac]`" in captions(app)
+
+
+def test_a_session_that_the_user_denied_was_kicked_by_no_one(app: AppTest, presence: Presence) -> None:
+    session = presence.login("dana").session
+    presence.answer_notice("dana", session.session_id, session.login_at, "not_me", until=time.time() + 60)
+    assert texts.LIVE_CAUSES["denied"] in captions(opened(app))
+    assert texts.live_kicked("**dana**", None) not in captions(app)
 
 
 def test_an_end_of_the_same_moment_stands_above_its_login(presence: Presence) -> None:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from presence_core import Presence, SessionFilter
+from presence_core import NoticeAnswer, Presence, SessionFilter
 from presence_dashboard import texts
 from presence_dashboard.actions.csv_export import csv as as_csv
 from presence_dashboard.actions.report_export import COLUMNS
@@ -140,6 +140,16 @@ def test_a_report_of_too_many_actions_says_from_when_on_it_is_complete(
     report = report_of(presence)
     assert [row.entry.uid for row in report.members[0].rows] == ["u1", "u2", "u3", "u4"]
     assert report.complete_since == report.members[0].rows[0].entry.at
+
+
+def test_users_who_answer_a_notice_are_no_colleagues(presence: Presence) -> None:
+    kick(presence, "ann", "dana")
+    answers: dict[str, NoticeAnswer] = {"kim": "me", "lee": "not_me"}
+    for uid, answer in answers.items():
+        session = presence.login(uid).session
+        presence.login(uid)
+        assert presence.answer_notice(uid, session.session_id, session.login_at, answer, until=4e9, block_for=60)
+    assert [member.name for member in report_of(presence).members] == ["dana"]
 
 
 def test_only_the_period_is_reported(presence: Presence) -> None:
