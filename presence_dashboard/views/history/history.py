@@ -209,7 +209,7 @@ def _ended_rows(ends: Sequence[Ended], actor: Actor) -> dict[str, list[Cell]]:
         "name": [_shown(session.name, "name", actor) for session in ends],
         "uid": [literal(session.uid) for session in ends],
         "how": [
-            texts.HISTORY_CAUSE_CHOICES.get(session.cause) or texts.HISTORY_HOWS.get(session.reason, session.reason)
+            texts.HISTORY_HOWS.get(session.cause) or texts.HISTORY_HOWS.get(session.reason, session.reason)
             for session in ends
         ],
         "by": [literal(session.by or "") for session in ends],

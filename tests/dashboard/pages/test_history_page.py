@@ -102,7 +102,7 @@ def test_ended_sessions_are_found_by_person_staff_reason_and_how(app: AppTest, p
     presence.answer_notice("zoe", denied.session_id, denied.login_at, "not_me", until=time.time() + 60)
     app.selectbox(key="history-how").select("denied").run()
     assert column(app, "uid") == ["zoe"]
-    assert column(app, "how") == [texts.HISTORY_CAUSE_CHOICES["denied"]]
+    assert column(app, "how") == [texts.HISTORY_HOWS["denied"]]
     app.button_group(key="history-view").set_value("staff").run()
     app.selectbox(key="history-act").select("deny_login").run()
     assert column(app, "action") == [texts.HISTORY_ACTS["deny_login"]]
