@@ -112,7 +112,7 @@ def test_dashboards_that_are_late_or_fail_are_noticed(stage: Stage, monkeypatch:
     monkeypatch.setattr(crowd, "TICK", 0.1)
     monkeypatch.setattr(crowd, "GRACE", 0.0)
     monkeypatch.setattr(crowd, "AFTER", 0.0)
-    scene = _scene(stage, 1.1)
+    scene = _scene(stage, 2.2)
 
     def slow(presence: Presence) -> None:
         time.sleep(0.4)
@@ -123,10 +123,11 @@ def test_dashboards_that_are_late_or_fail_are_noticed(stage: Stage, monkeypatch:
         return story.acts["counts"], story.acts["search"], story
 
     counts, search, story = dashboards(slow)
-    assert (counts.asked, search.asked, story.failed) == (20, 60, 0)
+    assert (counts.asked, search.asked, story.failed) == (42, 126, 0)
     assert counts.done < 0.5 * counts.asked
     assert max(counts.waits) > 300, "a tick that is late has been waited for"
     monkeypatch.setattr(crowd, "GRACE", 60.0)
+    scene = _scene(stage, 1.1)
     counts, search, story = dashboards(lambda presence: None)
     assert (counts.done, search.done, story.failed) == (20, 60, 0)
     _, _, story = dashboards(lambda presence: [][1])

@@ -40,7 +40,8 @@ class Proxy:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         async def stop() -> None:
             self._server.close()
-            await asyncio.sleep(0)  # what was accepted last has its task now
+            for _ in range(5):  # so many turns until what was accepted last has its task
+                await asyncio.sleep(0)
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
