@@ -38,7 +38,7 @@ def _erase(presence: Presence, args: argparse.Namespace) -> int:
         return 1
     report = presence.erase(args.uid, by=by, reason=args.reason)
     lines = [
-        f"Erased {count_of(report.sessions, 'session')}, of which {report.kicked} were live.",
+        f"Erased {count_of(report.sessions, 'session')} (live: {report.kicked}).",
         f"The audit keeps what staff did to this person, under the name {report.pseudonym}.",
     ]
     if report.live:

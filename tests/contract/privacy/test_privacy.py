@@ -771,7 +771,7 @@ def test_the_command_asks_for_the_uid_and_erases(
     assert len(p.sessions(UID)) == 3
     code, out, _ = said("erase", UID, "--by", "dpo", "--reason", "asked", typed=f"{UID}\n")
     assert code == 0
-    assert f"Erased {len(sids)} sessions, of which 3 were live." in out
+    assert f"Erased {len(sids)} sessions (live: 3)." in out
     assert _traces(bed, sids) == []
     code, out, _ = said("erase", UID, "--by", "dpo", "--reason", "asked", "--yes", "--json")
     assert (code, json.loads(out)["sessions"]) == (0, 0)
