@@ -207,7 +207,7 @@ def test_a_page_of_the_site_links_to_the_repository_for_what_is_not_on_the_site(
     assert set(texts) == set(site.nav_pages())
     assert f"]({site.REPOSITORY}/blob/main/LICENSE)" in texts["README.md"]
     assert f"]({site.REPOSITORY}/blob/main/docs/promises.md)" in texts["README.md"]
-    assert f"]({site.REPOSITORY}/blob/main/docs/promises.md#what-is-not-promised)" in texts["docs/run/redis.md"]
+    assert f"]({site.REPOSITORY}/blob/main/docs/promises_faults.md#what-is-not-promised)" in texts["docs/run/redis.md"]
     assert "](docs/use/quickstart.md)" in texts["README.md"]
     assert "](docs/images/dashboard-light.png)" in texts["README.md"]
     assert not [page for page, text in texts.items() if re.search(r"^```\w+ \w", text, re.MULTILINE)]
