@@ -48,8 +48,8 @@ def trim_call(ctx: Context, shard: Shard, uids: Iterable[bytes], *, is_last: boo
     cities. ``is_last``: no later run finds these users."""
     settings = ctx.settings
     keep, city = settings.keep_sign_ins * DAY * 1000, settings.truncate_addresses_after
-    if is_last and not keep:
-        city = city and 0
+    if is_last and not keep and city is not None:
+        city = 0
     city_ms = "" if city is None else city * DAY * 1000
     return call_of(TRIM_SIGN_INS, [shard.sign_ins(text(uid)) for uid in uids], ctx.now, keep or "", city_ms)
 
